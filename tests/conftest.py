@@ -49,7 +49,13 @@ pytest.register_assert_rewrite("tests.store.contract")
 TURNS = 8
 FAST_WAYS = {
     "conversations.early": ["runtime/work.py"],
-    "http": ["client/posted.py", "operator/serving.py", "seams/own_http.py", "webhook/serving.py"],
+    "http": [
+        "client/posted.py",
+        "operator/calling.py",
+        "operator/serving.py",
+        "seams/own_http.py",
+        "webhook/serving.py",
+    ],
 }
 """Parts that can be deleted: a bot is slower then, no more; each with who may name it."""
 _TESTS = Path(__file__).parent

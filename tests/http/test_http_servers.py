@@ -26,6 +26,7 @@ SERVERS = [
     pytest.param("nginx", marks=needs("nginx")),
     pytest.param("nginx with TLS", marks=needs("nginx")),
 ]
+SENT = "http11.send_request_headers.started"
 LONG_DIGEST = hashlib.sha256(long_body()).hexdigest()
 
 
@@ -62,6 +63,8 @@ class Ours(httpx.AsyncBaseTransport):
             kept = self.pool.idle()
             connection = kept or await self.pool.open()
             connection.post(message)
+            if (trace := request.extensions.get("trace")) is not None:
+                await trace(SENT, {})
             try:
                 body = await connection.answer(100_000_000)
                 break
@@ -116,9 +119,14 @@ async def ask_everything(asking: httpx.AsyncClient) -> list[tuple[str, object]]:
                 digest.update(piece)
                 length += len(piece)
             seen.append((name, (response.status_code, length, digest.hexdigest())))
-    # Over a kept connection: httpx's own transport leaves a socket open when TLS is given up.
-    with trio.move_on_after(0.05) as limit:
-        await asking.get("/slow")
+    with trio.CancelScope() as limit:
+
+        async def give_up_soon(step: str, _: object) -> None:
+            # Not before it is connected: httpx's own transport leaves a socket open when TLS is given up.
+            if step == SENT:
+                limit.deadline = trio.current_time() + 0.05
+
+        await asking.get("/slow", extensions={"trace": give_up_soon})
     assert limit.cancelled_caught
     await note("after one that was given up", "GET", "/echo")
 

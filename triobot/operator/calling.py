@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, closing
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
-import httpx
 import trio
 
+from ..base.lines import lines_of
 from ..errors import ConfigError, StoreError
 from ..store import file_of as file_of
-from .loopback import has_unix_sockets, read_door, short_name
+from .loopback import HOST, Loopback, has_unix_sockets, read_door, short_name
 from .routes import Answer, Question, encode_question, error_in, read_line
+
+if TYPE_CHECKING:
+    from ..http.connections import ClientConnection
 
 _NO_ANSWER: Final = (
     "the bot ended before it had answered, or it runs as another user, or is of another version than this "
@@ -24,8 +28,8 @@ _NO_ANSWER: Final = (
 _SILENCE: Final = 5.0
 """Seconds within which a running bot must answer ``GET /``. A working bot with a store in PostgreSQL may be
 silent for this long."""
-# A Unix socket has no host name.
-_ANY_HOST: Final = "http://bot"
+_LONGEST: Final = 1024 * 1024
+"""Bytes of the longest answer that is one object."""
 
 
 @final
@@ -48,46 +52,51 @@ async def ask(path: Path, question: Question, tell: Callable[[Answer], Awaitable
     Cancellation: *ambiguous*: the bot may act on the question.
     """
     method, target, body = encode_question(question)
+    door = None if has_unix_sockets() else read_door(path)
     try:
-        with _way_to(path) as way:
-            if way is None:
-                return False
-            async with way as client:
-                await _hear_that_it_lives(path, client)
-                async with client.stream(method, target, content=body) as response:
-                    await _hear(response, tell)
-    except httpx.ConnectError as error:
-        return _nobody(path, _cause_of(error))
+        stream = await _connect(path, door)
     except OSError as error:
         return _nobody(path, error)
-    except httpx.TransportError:
+    if stream is None:
+        return False
+    # Imported here: without this package nobody serves the socket, so there is no connection.
+    from ..http.connections import ClientConnection, NothingSentError
+    from ..http.links import LOST, PlainLink, detached
+    from ..http.request import MalformedError
+
+    try:
+        with closing(ClientConnection(PlainLink(detached(stream.socket)))) as connection:
+            connection.post(_encoded("GET", "/", b"", door))
+            await _hear_that_it_lives(path, connection)
+            connection.post(_encoded(method, target, body, door))
+            await _hear(connection, tell)
+    except (MalformedError, NothingSentError, *LOST):
         # There are three possible reasons: the bot was killed; the bot runs as another user, and closed the
         # connection; or the bot's server is no HTTP server.
         raise StoreError(_NO_ANSWER) from None
     return True
 
 
-@contextmanager
-def _way_to(path: Path) -> Generator[httpx.AsyncClient | None]:
-    """Yield a client for the bot at this socket, or on loopback if a file has the bot's port and key. Yield
-    None if there is no such file.
-
-    Neither way uses TLS, so no certificates are read (`verify`).
-    """
+async def _connect(path: Path, door: Loopback | None) -> trio.SocketStream | None:
+    """Connect to the bot at this socket, or on loopback. Return None if no bot listens on loopback."""
     if has_unix_sockets():
         with short_name(path) as name:
-            transport = httpx.AsyncHTTPTransport(verify=False, uds=name)
-            yield httpx.AsyncClient(transport=transport, base_url=_ANY_HOST, timeout=None)
-        return
-    door = read_door(path)
+            return await trio.open_unix_socket(name)
     if door is None:
-        yield None
-        return
-    transport = httpx.AsyncHTTPTransport(verify=False)
-    yield httpx.AsyncClient(transport=transport, base_url=door.address, headers=[door.header], timeout=None)
+        return None
+    try:
+        return await trio.open_tcp_stream(HOST, door.port)
+    except OSError:
+        return None  # a killed bot has left the file with the key
 
 
-async def _hear_that_it_lives(path: Path, client: httpx.AsyncClient) -> None:
+def _encoded(method: str, target: str, body: bytes, door: Loopback | None) -> bytes:
+    key = "" if door is None else "{}: {}\r\n".format(*door.header)
+    head = f"{method} {target} HTTP/1.1\r\nHost: bot\r\n{key}Content-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+async def _hear_that_it_lives(path: Path, connection: ClientConnection) -> None:
     """Check that the bot answers ``GET /``; the answer needs no store. The operator's question, which is sent
     next, has no time limit.
 
@@ -95,7 +104,7 @@ async def _hear_that_it_lives(path: Path, client: httpx.AsyncClient) -> None:
         SilentBotError: there is no answer within the time limit.
     """
     with trio.move_on_after(_SILENCE) as patience:
-        await client.get("/")
+        await connection.answer(_LONGEST)
     if patience.cancelled_caught:
         raise SilentBotError(
             f"the bot at {path} runs and gives no answer within {_SILENCE:g} s, so nothing was asked of it."
@@ -103,28 +112,26 @@ async def _hear_that_it_lives(path: Path, client: httpx.AsyncClient) -> None:
         )
 
 
-async def _hear(response: httpx.Response, tell: Callable[[Answer], Awaitable[None]]) -> None:
-    if response.status_code != HTTPStatus.OK:
-        raise error_in(response.status_code, await response.aread())
-    async for line in response.aiter_lines():
-        await tell(read_line(line))
+async def _hear(connection: ClientConnection, tell: Callable[[Answer], Awaitable[None]]) -> None:
+    await connection.answer(0)
+    if (status := connection.reader.status) != HTTPStatus.OK:
+        raise error_in(status, await connection.answer(_LONGEST))
+    async with aclosing(_pieces(connection)) as pieces, aclosing(lines_of(pieces, sys.maxsize)) as lines:
+        async for line in lines:
+            await tell(read_line(line))
 
 
-def _cause_of(error: httpx.ConnectError) -> BaseException | None:
-    # httpx wraps httpcore's error, which wraps the socket's. httpcore removes the cause, but not the context.
-    within: BaseException | None = error
-    while within is not None and not isinstance(within, OSError):
-        within = within.__context__
-    return within
+async def _pieces(connection: ClientConnection) -> AsyncGenerator[bytes]:
+    reader, size = connection.reader, 0
+    while not (reader.done and reader.size == size):
+        piece = await connection.answer(size)
+        size = reader.size
+        reader.pieces.clear()
+        yield piece
 
 
-def _nobody(path: Path, why: BaseException | None) -> bool:
+def _nobody(path: Path, why: OSError) -> bool:
     """Return False if a connection's failure means that no bot runs; else raise."""
-    match getattr(why, "__cause__", None):
-        case ExceptionGroup(exceptions=[ConnectionRefusedError()]):
-            return False  # on loopback: a killed bot has left the file with the key
-        case _:
-            pass
     match why:
         case FileNotFoundError() | ConnectionRefusedError() | NotADirectoryError():
             return False
