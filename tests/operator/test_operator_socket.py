@@ -656,7 +656,6 @@ QUESTIONS: list[Question] = [
     {"ask": "jobs.run", "name": "pizza.tidy"},
     {"ask": "jobs.forget", "name": "pizza.tidy"},
     {"ask": "backup", "path": "/tmp/ä b"},
-    {"ask": "stream"},
     {"ask": "alarms.list"},
     {"ask": "alarms.acknowledge", "kind": "backlog", "key": "sends"},
     {"ask": "alarms.acknowledge", "all": True},

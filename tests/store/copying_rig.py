@@ -31,7 +31,7 @@ from triobot.seams.journals import (
 )
 from triobot.seams.money import AcknowledgeAlarms, AlarmTold, PaymentRow, PutPayment, RaiseAlarm
 from triobot.seams.rooms import SHARED, person_place, room_place
-from triobot.seams.writes import STREAM_ID, Consume, KeepRaw, PutData, PutSetting, Write
+from triobot.seams.writes import Consume, KeepRaw, PutData, PutSetting, Write
 from triobot.store import Store, open_store
 from triobot.store.copying import TableCount, copy_elsewhere
 from triobot.store.postgres.address import read_address
@@ -141,7 +141,6 @@ async def _fill_the_rest(store: Store, chance: random.Random) -> None:
         PutSetting("clock_jumped", f"100 {NOON}"),
         PutSetting("payments_watched", f"{NOON} 100"),
         PutSetting("killed_early", "1:2"),
-        PutSetting(STREAM_ID, "of the first alone"),
         PutSetting("alarms_told https", json.dumps([["clock_jumped", "clock", NOON, NOON]])),
     )
 
@@ -151,9 +150,7 @@ async def _fill_the_rest(store: Store, chance: random.Random) -> None:
 
 def contents(address: str) -> dict[str, list[Any]]:
     """What a store holds, apart from what it knows of itself."""
-    found = {table: sorted(rows, key=repr) for table, rows in _rows(address).items() if table != "meta"}
-    found["settings"] = [row for row in found["settings"] if row[0] != STREAM_ID]
-    return found
+    return {table: sorted(rows, key=repr) for table, rows in _rows(address).items() if table != "meta"}
 
 
 def _rows(address: str) -> dict[str, list[Any]]:

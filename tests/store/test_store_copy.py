@@ -24,7 +24,7 @@ from triobot.errors import (
     StoreVersionError,
 )
 from triobot.seams.broadcasts import OpenBroadcast
-from triobot.seams.writes import STREAM_ID, Consume, KeepRaw
+from triobot.seams.writes import Consume, KeepRaw
 from triobot.store import Stamp, open_store, schema
 from triobot.store.copying import copier, copy_elsewhere, tables
 from triobot.store.copying.ends import CopyEnd
@@ -171,15 +171,6 @@ async def test_a_store_in_postgresql_numbers_on(tmp_path: Path, postgres_server:
         await store.commit(KeepRaw(NOON, "no JSON", "text/plain", b"x"))
         assert [job.key for job in await store.broadcasts()][-1] == "new"
         assert len(await store.raw(limit=100)) == 4
-
-
-async def test_the_replica_of_a_store_is_none_of_its_copy(tmp_path: Path) -> None:
-    one, other = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db"
-    await fill(one)
-    copy(one, other)
-    async with open_store(other, stamp=STAMP, clock=SettableClock()) as store:
-        assert await store.setting(STREAM_ID) is None
-        assert await store.setting("log_key") == "the log_key"
 
 
 async def test_a_store_that_was_restored_stays_so(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ COMMANDS: Final = {
     "broadcast": "show broadcasts, or stop one",
     "jobs": "list jobs, run one now, or forget one",
     "nodes": "list the processes that share a bot's store, and which one works",
-    "store": "back up, stream, restore, check and move a bot's store",
+    "store": "back up, restore, check and move a bot's store",
     "forget": "delete everything of a chat, a person or a room",
     "completion": "print a script that completes commands in your shell",
 }

@@ -17,7 +17,7 @@ from .terminal import is_terminal
 DETAILS: Final = """\
 Ends what runs in the chat without a word, and deletes its conversations and their journals, waiting events,
 what the chat keeps, who wrote in it, and the digests by which repetitions are known. It overwrites their
-places in the file, and in the replica of a streamer that runs. Backups keep what they hold.
+places in the file. Backups keep what they hold.
 
 The numbers, amounts and times of payments stay, for the books; what was bought and who paid is deleted. While
 money is open in the chat, nothing is deleted: goods that were paid for are given or settled first, and a

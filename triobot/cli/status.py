@@ -128,8 +128,6 @@ def _lines(told: Answer) -> Iterator[str]:
         yield f"THE STORE MAY LOSE what it has acknowledged: {told['risk']}"
     live = f", {told['live']} in memory" if "live" in told else ""
     yield f"conversations: {told['conversations']}{live}, {told['parked']} parked"
-    if "stream" in told:
-        yield _stream(cast("Mapping[str, int | None]", told["stream"]), now)
     if told["next_wake"] is not None:
         yield f"next wakes at {instant(told['next_wake'])}"
     oldest = told["oldest_event_at"]
@@ -154,12 +152,6 @@ def _lines(told: Answer) -> Iterator[str]:
         yield f"  {instant(alarm['last'])} {alarm['kind']} x{alarm['count']}: {alarm['text']}"
     if len(alarms) > _MOST_ALARMS:
         yield f"  and {len(alarms) - _MOST_ALARMS} more: `triobot alarms`"
-
-
-def _stream(stream: Mapping[str, int | None], now: int) -> str:
-    taken = stream.get("as_of")
-    how_far = "is taking an image" if taken is None else f"had everything {span(now - taken)} ago"
-    return f"a streamer is attached since {instant(stream['since'])}, and {how_far}"
 
 
 def _money(ages: object, now: int) -> str:

@@ -1,15 +1,13 @@
-"""``triobot store``: back up, stream, restore, check, copy and rebind a bot's store."""
+"""``triobot store``: back up, restore, check, copy and rebind a bot's store."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Final
 
 import trio
@@ -19,26 +17,20 @@ from ..errors import ConfigError, StoreError, StoreLockedError
 from ..operator.calling import ask
 from ..operator.loopback import is_on_server, socket_path
 from ..runtime.settings import Settings
-from ..store import Stamp, rebind_store
+from ..store import rebind_store
 from ..store.copying import copy_elsewhere
-from ..store.replica import is_replica
 from ..store.restoring import back_up_file, examine_file, restore_file
 from .arguments import add_actions, add_json
-from .consulting import moment, settings_of, stamp_of, store_file
-from .store_stream import copied, stream
+from .consulting import settings_of, stamp_of, store_file
 
 DETAILS: Final = """\
 backup copies the store into a new file, while the bot runs or not. Don't use cp: a copy of a live store
 misses what is in its log.
 
-stream keeps a replica of the store in a folder, as the bot commits, until Ctrl-C or SIGTERM. Put the folder
-on another disk: if the store's disk is lost, restore FOLDER loses the last second at most. If the bot is
-away, stream waits; it says each change of state in one line. It needs no token, and the bot's own user.
-
-restore makes a backup, or the replica in a stream's folder, the store again, while the bot doesn't run, and
-keeps the store that it replaces beside it. The bot then knows that it was restored: it asks what became of
-payments, and stops a broadcast that was under way, since nobody knows who was told after the backup. check
-looks for damage, in the store of a bot that doesn't run, in a backup or in a stream's folder.
+restore makes a backup the store again, while the bot doesn't run, and keeps the store that it replaces
+beside it. The bot then knows that it was restored: it asks what became of payments, and stops a broadcast
+that was under way, since nobody knows who was told after the backup. check looks for damage, in the store of
+a bot that doesn't run, or in a backup.
 
 copy moves a store into a new one: from a file to PostgreSQL or back. Stop the bot first. Conversations go on
 in the copy where they were; the old store is left as it was, and says where it went, so that no bot runs on
@@ -52,8 +44,6 @@ examples:
   triobot store backup /var/backups/pizza-monday.db
   triobot store check /var/backups/pizza-monday.db
   triobot store restore /var/backups/pizza-monday.db
-  triobot store stream /mnt/pizza-stream
-  triobot store restore /mnt/pizza-stream
   triobot store rebind pizza:bot
   triobot store copy sqlite:pizza.db postgresql://pizza@10.0.0.20/pizza --bot pizza:bot
 """
@@ -62,13 +52,9 @@ examples:
 def declare(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser, {name: what for name, (what, _) in _ACTIONS.items()})
     actions["backup"].add_argument("what", metavar="FILE", help="the new file")
-    actions["stream"].add_argument("what", metavar="FOLDER", help="the replica's own folder, on another disk")
-    actions["restore"].add_argument("what", metavar="FILE", help="the backup, or the folder of a stream")
+    actions["restore"].add_argument("what", metavar="FILE", help="the backup")
     actions["check"].add_argument(
-        "what",
-        metavar="FILE",
-        nargs="?",
-        help="a backup, a stream's folder, or another file; else the bot's store",
+        "what", metavar="FILE", nargs="?", help="a backup, or another file; else the bot's store"
     )
     actions["rebind"].add_argument(
         "what", metavar="MODULE:BOT", nargs="?", help="the bot whose settings count, as with --bot"
@@ -112,54 +98,22 @@ async def _nothing(fields: object) -> None:
 
 
 def _restore(arguments: argparse.Namespace) -> None:
-    backup = Path(arguments.what)
-    settings = settings_of(arguments)
-    if not backup.exists():
-        raise ConfigError(f"there is no file or folder {backup}; name a backup, or the folder of a stream")
-    if not backup.is_dir():
-        _restore_one(arguments, settings, backup, backup)
-        return
-    if not is_replica(backup):
-        raise ConfigError(f"{backup} holds no stream, or none of which an image was ever complete")
-    with copied(backup, store_file(settings).absolute().parent) as (copy, manifest, missing):
-        with _called(copy, backup):
-            _restore_one(arguments, settings, copy, backup)
-        print(f"it has all that was committed by {moment(manifest.as_of)}" if missing is None else missing)
-
-
-@contextmanager
-def _called(copy: Path, folder: Path) -> Generator[None]:
-    """In errors, name the stream's folder instead of the temporary copy of its replica."""
-    try:
-        yield
-    except (ConfigError, StoreError) as error:
-        raise type(error)(str(error).replace(str(copy), str(folder))) from None
-
-
-def _stamped(arguments: argparse.Namespace, settings: Settings) -> Stamp | None:
+    backup, settings = Path(arguments.what), settings_of(arguments)
+    file, now = store_file(settings), SystemClock().now()
     # Without a store, a restore can't overwrite another bot's store. So a new machine needs no token.
-    return stamp_of(settings) if arguments.rebind or store_file(settings).exists() else None
-
-
-def _restore_one(arguments: argparse.Namespace, settings: Settings, backup: Path, called: Path) -> None:
-    file, stamp = store_file(settings), _stamped(arguments, settings)
-    checked = None if arguments.rebind else stamp
-    kept = restore_file(backup, file, checked, SystemClock().now())
+    stamp = stamp_of(settings) if arguments.rebind or file.exists() else None
+    kept = restore_file(backup, file, None if arguments.rebind else stamp, now)
     if arguments.rebind and stamp is not None:
         trio.run(partial(rebind_store, settings.store, stamp=stamp, clock=SystemClock()))
-    print(f"restored {settings.store} from {called}")
+    print(f"restored {settings.store} from {backup}")
     if kept is not None:
         print(f"the store before it is kept as {kept}")
-
-
-def _stream(arguments: argparse.Namespace) -> None:
-    stream(settings_of(arguments), Path(arguments.what).absolute())
 
 
 def _check(arguments: argparse.Namespace) -> None:
     file = store_file(settings_of(arguments)) if arguments.what is None else Path(arguments.what)
     try:
-        problems = _problems_of_stream(file) if file.is_dir() else examine_file(file)
+        problems = examine_file(file)
     except StoreLockedError as error:
         raise StoreLockedError(f"{error}; back it up, and check the backup") from error
     if arguments.json:
@@ -171,11 +125,6 @@ def _check(arguments: argparse.Namespace) -> None:
         raise StoreError(f"{file} is damaged; restore a backup, and keep this file for a closer look")
     if not arguments.json:
         print(f"{file} is whole")
-
-
-def _problems_of_stream(folder: Path) -> Sequence[str]:
-    with copied(folder, Path(gettempdir())) as (copy, _, missing):
-        return [*([] if missing is None else [missing]), *examine_file(copy)]
 
 
 def _rebind(arguments: argparse.Namespace) -> None:
@@ -212,7 +161,6 @@ def _copy(arguments: argparse.Namespace) -> None:
 
 _ACTIONS: Final[dict[str, tuple[str, Callable[[argparse.Namespace], None]]]] = {
     "backup": ("copy the store into a new file, while the bot runs or not", _backup),
-    "stream": ("keep a replica of a running bot's store in a folder, until Ctrl-C", _stream),
     "restore": ("replace the store with a backup, while the bot doesn't run", _restore),
     "check": ("check a store for damage, while the bot doesn't run", _check),
     "copy": ("move the store to PostgreSQL, or back to a file", _copy),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from secrets import token_hex
 from typing import Any, Final, NoReturn, TypeAlias, cast, final
 
 import attrs
@@ -18,14 +16,11 @@ from ..seams.inbox import InboxRow
 from ..seams.journals import AcceptChange, AcceptedChange, ConversationId, ConversationRow, Journal, Lease
 from ..seams.money import AcknowledgeAlarms, AlarmRow
 from ..seams.rooms import is_chat
-from ..seams.writes import STREAM_ID, PutSetting, Shipped
 from ..store import Store
 from ..wire.ids import ChatId
 from .outline import outlined, room_in
 from .routes import Answer, Question, check_question
 
-STREAM_FORMAT: Final = 1
-"""Version of the line format in which a store is streamed."""
 _MOST_ALARMS: Final = 1_000
 _PAGE: Final = 256
 _USUAL: Final = 100
@@ -133,8 +128,6 @@ class OperatorApi:
                     await tell(job)
             case "backup":
                 await self._back_up(tell, Path(given["path"]))
-            case "stream":
-                await self._stream(tell)
             case "alarms.list":
                 await self._list_alarms(tell)
             case "alarms.acknowledge":
@@ -177,33 +170,6 @@ class OperatorApi:
         kinds = () if kind is None else (kind,)
         await self._store.commit(AcknowledgeAlarms(kinds, key, self._clock.now()))
         await self._list_alarms(tell)
-
-    async def _stream(self, tell: Tell) -> None:
-        """Send the store as `Shipped` pieces, after a first line that identifies the store."""
-        stream, opening = self._store.stream, self._store.opening()
-        if stream is None:
-            raise ConfigError("only a store in a file can be streamed")
-        store = await self._store.setting(STREAM_ID)
-        if store is None:
-            store = token_hex(16)
-            await self._store.commit(PutSetting(STREAM_ID, store))
-        begun: Answer = {
-            "stream": STREAM_FORMAT,
-            "store": store,
-            "bot": self.name,
-            "epoch": opening.epoch,
-            "boot": opening.boot,
-        }
-        said = False
-
-        async def tell_piece(piece: Shipped) -> None:
-            nonlocal said
-            if not said:
-                said = True
-                await tell(begun)
-            await tell({**attrs.asdict(piece), "data": b64encode(piece.data).decode()})
-
-        await stream.ship(tell_piece)
 
     async def _list_alarms(self, tell: Tell) -> None:
         for row in await self._open_alarms({} if self._health is None else self._health()):
@@ -258,8 +224,6 @@ class OperatorApi:
         alarms = await self._open_alarms(told)
         told["alarms"] = [attrs.asdict(alarm) for alarm in alarms]
         told["open_alarms"], told["open_alarm_kinds"] = len(alarms), Counter(alarm.kind for alarm in alarms)
-        if (stream := self._store.stream) is not None and (attached := stream.attached) is not None:
-            told["stream"] = {"since": attached[0], "as_of": attached[1]}
         if self._lag is not None:
             told["event_lag"] = await self._lag()
         return told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final, Literal, Protocol, TypeAlias, final
+from typing import Final, Protocol, TypeAlias, final
 
 import attrs
 
@@ -18,8 +18,6 @@ from .money import MoneyWrite, MovePayment
 LARGEST_VALUE: Final = 1024 * 1024
 """Maximum length of one value of a chat, in characters: while a chat is active, all its values are in memory.
 """
-STREAM_ID: Final = "stream"
-"""Setting that names a store for its replicas; backups and restored copies have the same name."""
 WORK_SLOTS: Final = 64
 """Number of slots of `WorkSlots`."""
 
@@ -203,27 +201,6 @@ Answered: TypeAlias = tuple[int, bytes]
 """Answer to an order: HTTP status, and lines of JSON."""
 CarryOut: TypeAlias = Callable[[OperatorOrder, Callable[[bytes], Awaitable[None]]], Awaitable[int]]
 """Carries out an order: passes lines to the second argument, some at a time, and returns the status."""
-
-
-@final
-@guarded
-class Shipped:
-    """A piece of a store's stream: bytes of the image, then of one log after another.
-
-    Attributes:
-        of: whether the bytes belong to the image or to a log.
-        at: position of the first byte in the image or the log.
-        ends: whether the piece is the last piece of the image or of this log.
-        size: size of the whole image.
-        as_of: wall time up to which all commits have been sent; None while there is more to send.
-    """
-
-    of: Literal["image", "log"]
-    at: int
-    data: bytes = attrs.field(default=b"", repr=False)
-    ends: bool = False
-    size: int = 0
-    as_of: int | None = None
 
 
 News: TypeAlias = Callable[[Callable[[], None], CarryOut], Awaitable[None]]

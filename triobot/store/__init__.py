@@ -1,9 +1,8 @@
 """Stores: state that outlives the process, behind one interface, `triobot.store.Store`.
 
 `open_store` picks the engine by the address: SQLite in a file; SQLite in memory, which isn't durable; or
-PostgreSQL. The last two engines are imported only if an address names them. Only commands import `replica`,
-`restoring` and `offline_copy`. The rules for redelivery, quota and unreadable requests are in `rules`, a pure
-module.
+PostgreSQL. The last two engines are imported only if an address names them. Only commands import `restoring`
+and `offline_copy`. The rules for redelivery, quota and unreadable requests are in `rules`, a pure module.
 """
 
 from __future__ import annotations

@@ -17,21 +17,19 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from operator import methodcaller
 from pathlib import Path
-from typing import Final, TypeVar, cast, final
+from typing import Final, cast, final
 
 import trio
 
 from ..base.authors import leaves
-from ..base.clock import WallClock
 from ..base.open_files import CAREFUL, room_beside, write_at
-from ..errors import ConfigError, StoreCorruptError, StoreFullError, UnreadableRecordError
+from ..errors import ConfigError, StoreCorruptError, UnreadableRecordError
 from ..seams.journals import Lease, Opening
-from ..seams.writes import Shipped
 from .backups import check_alone, copy_store, untrue_rows
 from .lock import FileLock, check_filesystem, machine_boot, take_lock
 from .log_file import log_path
@@ -57,17 +55,11 @@ from .schema import (
     run_migration,
     stored_stamp,
 )
-from .shipping import Shipment, Shipping
 from .sqlite_errors import ENGINE_ERRORS, for_the_opener
 from .statements import Tables
 from .writer import Transactions
 
 _log: Final = logging.getLogger("triobot.store")
-
-R = TypeVar("R")
-
-# Pause between two transmissions to a replica: the commits made during the pause are sent together.
-_PAUSE_SECONDS: Final = 0.25
 
 _LOOKS_SECONDS: Final = 5.0
 # Number of copies made by migrations that stay beside a store.
@@ -98,7 +90,6 @@ class StoreFile:
         opening: facts about this run and the previous run.
         visited: whether a tool has opened the file; a tool doesn't change the mark of the last clean stop.
         notes: facts that the database doesn't have, for the process after a kill.
-        shipping: sends commits to a streamer; used under `turn`.
         transactions: runs the writer's batches on the connection.
     """
 
@@ -107,9 +98,8 @@ class StoreFile:
         self.opening = Opening(boot=0, at=0)
         self.visited = False
         self.tables = Tables(connection)
-        self.shipping = Shipping(path)
-        begun, may_fold = partial(lock.notes.note_log, log_path(path)), self.shipping.may_fold
-        self.transactions = Transactions(connection, self.tables, path, may_fold=may_fold, begun=begun)
+        begun = partial(lock.notes.note_log, log_path(path))
+        self.transactions = Transactions(connection, self.tables, path, begun=begun)
         self.notes = lock.notes
         self.connection = connection
         self.turn = threading.Lock()
@@ -168,33 +158,6 @@ class StoreFile:
             self.transactions.checkpoint(erase=True)
             grow_log(self.path)
 
-    def begin_shipping(self, now: int) -> Shipment:
-        """Begin to send this file to a streamer, in its current state and with an empty log.
-
-        Raises:
-            ConflictError: another streamer is attached, or the log can't be emptied.
-            StoreCorruptError: the store is broken.
-        """
-        with self.turn:
-            self.check_open()
-            self.shipping.refuse_second()
-            self.transactions.checkpoint(erase=True)
-            if (broken := self.transactions.broken) is not None:
-                raise broken
-            shipment = self.shipping.begin(now)
-            grow_log(self.path)
-            return shipment
-
-    def take(self, shipment: Shipment, now: int) -> Shipped:
-        """Return the next piece of the log. The piece's `as_of` is `now` if no further commit follows.
-
-        Raises:
-            ConflictError: the streamer must begin again.
-        """
-        with self.turn:
-            self.check_open()
-            return shipment.take(now)
-
     def check_open(self) -> None:
         """Raise trio.ClosedResourceError if the file was closed. The caller holds `turn`."""
         if self._closed:
@@ -228,57 +191,7 @@ class StoreFile:
             try:
                 self.connection.close()
             finally:
-                self.shipping.close()
                 self._lock.release()
-
-
-@final
-class FileStream:
-    """Sends the commits of a store to a program that keeps a replica."""
-
-    def __init__(self, file: StoreFile, clock: WallClock) -> None:
-        self._file = file
-        self._clock = clock
-
-    @property
-    def attached(self) -> tuple[int, int | None] | None:
-        """The time when a streamer was attached, and the time up to which this streamer has all commits. None
-        without a streamer.
-        """
-        shipping = self._file.shipping
-        return (shipping.since, shipping.as_of) if shipping.attached else None
-
-    async def ship(self, tell: Callable[[Shipped], Awaitable[None]]) -> None:
-        """Send an image of the store, and then its log as commits are made, until cancelled.
-
-        Raises:
-            ConflictError: another streamer is attached, or this streamer must begin again.
-            StoreError: the store could not be read.
-        """
-        shipment = await self._in_thread(partial(self._file.begin_shipping, self._clock.now()))
-        try:
-            at = 0
-            while at < shipment.size:
-                piece = await self._in_thread(partial(shipment.read_image, at))
-                await tell(piece)
-                at += len(piece.data)
-            while True:
-                piece = await self._in_thread(partial(self._file.take, shipment, self._clock.now()))
-                await tell(piece)
-                if piece.as_of is not None:
-                    self._file.shipping.as_of = piece.as_of
-                    # Wait: the commits made during the pause are then sent together, as one piece.
-                    await trio.sleep(_PAUSE_SECONDS)
-        finally:
-            self._file.shipping.end()
-
-    async def _in_thread(self, work: Callable[[], R]) -> R:
-        try:
-            return await trio.to_thread.run_sync(work, limiter=trio.CapacityLimiter(1))
-        except OSError as error:
-            raise StoreFullError(
-                f"the store {self._file.path} can't be read for a stream: {error.strerror}"
-            ) from error
 
 
 def open_file(

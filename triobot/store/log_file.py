@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import os
 import struct
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, final
 
 from ..base.frozen import guarded
 from ..base.open_files import CAREFUL, read_at
 
-HEAD: Final = 32
+_HEAD: Final = 32
 _HEADER: Final = 24
 _MAGIC: Final = 0x377F0682  # first word of a log; one more if checksums are big-endian
 _AT_ONCE: Final = 64
@@ -29,75 +30,20 @@ _AT_ONCE: Final = 64
 
 @final
 @guarded
-class LogHead:
+class _LogHead:
     """The head of a log.
 
     Attributes:
-        data: the head's bytes.
         salts: the salts of all entries of the log.
-        page_size: page size of the database.
+        sum: checksum of the head, with which the first entry's checksum begins.
+        entry_size: size of an entry in bytes, header included.
         big_endian: byte order of the words in a checksum.
     """
 
-    data: bytes
     salts: bytes
-    page_size: int
-    big_endian: bool
-
-    @property
-    def sum(self) -> bytes:
-        """Checksum of the head, with which the first entry's checksum begins."""
-        return self.data[24:32]
-
-    @property
-    def entry_size(self) -> int:
-        """Size of an entry in bytes, header included."""
-        return _HEADER + self.page_size
-
-
-def read_head(data: bytes) -> LogHead | None:
-    """Parse the head of a log; None if `data` contains none."""
-    if len(data) < HEAD:
-        return None
-    magic, page_size = struct.unpack_from(">I4xI", data)
-    if magic & ~1 != _MAGIC or not page_size:
-        return None
-    return LogHead(data[:HEAD], data[16:24], page_size, big_endian=bool(magic & 1))
-
-
-@final
-@guarded
-class LogEntries:
-    """Consecutive entries of a log, up to an entry that commits; or no entries.
-
-    Attributes:
-        data: the entries' bytes.
-        sum: checksum of the last entry.
-        more: whether further committed entries may follow.
-    """
-
-    data: bytes
     sum: bytes
-    more: bool
-
-
-def read_committed(fd: int, head: LogHead, at: int, before: bytes) -> LogEntries:
-    """Read the next committed entries of a log.
-
-    Args:
-        at: position of the first entry in the file.
-        before: checksum of the previous entry, or of the head.
-    """
-    size, found = head.entry_size, b""
-    while True:
-        block = read_at(fd, _AT_ONCE * size, at + len(found))
-        own = _of_this_log(head, block)
-        found += block[:own]
-        if end := _committed(head, found, before):
-            last = found[end - size + 16 : end - size + _HEADER]
-            return LogEntries(found[:end], last, more=own == _AT_ONCE * size)
-        if own < _AT_ONCE * size:
-            return LogEntries(b"", before, more=False)
+    entry_size: int
+    big_endian: bool
 
 
 def log_path(database: Path) -> Path:
@@ -106,37 +52,60 @@ def log_path(database: Path) -> Path:
 
 def holds(path: Path, words: bytes) -> bool | None:
     """Return whether committed entries of a closed log contain `words`; None if no entry is committed."""
-    try:
-        fd = os.open(path, os.O_RDONLY | CAREFUL)
-    except OSError:
-        return None
-    try:
-        if (head := read_head(read_at(fd, HEAD, 0))) is None:
-            return None
-        at, entries, found = HEAD, LogEntries(b"", head.sum, more=True), False
-        while entries.more and not found:
-            entries = read_committed(fd, head, at, entries.sum)
-            at += len(entries.data)
-            found = words in entries.data
-        return found if at > HEAD else None
-    finally:
-        os.close(fd)
+    found: bool | None = None
+    with suppress(OSError), _opened(path) as fd:
+        for entries in _committed(fd):
+            if found := words in entries:
+                break
+    return found
 
 
 def reaches(path: Path, size: int) -> bool:
     """Return whether an open log has an entry behind its first `size` bytes; False if it can't be read."""
-    with suppress(OSError):
-        fd = os.open(path, os.O_RDONLY | CAREFUL)
-        try:
-            if (head := read_head(read_at(fd, HEAD, 0))) is not None:
-                entry = HEAD + size // head.entry_size * head.entry_size
-                return read_at(fd, 8, entry + 8) == head.salts
-        finally:
-            os.close(fd)
+    with suppress(OSError), _opened(path) as fd:
+        if (head := _read_head(fd)) is not None:
+            entry = _HEAD + size // head.entry_size * head.entry_size
+            return read_at(fd, 8, entry + 8) == head.salts
     return False
 
 
-def _of_this_log(head: LogHead, block: bytes) -> int:
+@contextmanager
+def _opened(path: Path) -> Generator[int]:
+    fd = os.open(path, os.O_RDONLY | CAREFUL)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _read_head(fd: int) -> _LogHead | None:
+    """Read the head of a log; None if the file doesn't begin with one."""
+    data = read_at(fd, _HEAD, 0)
+    if len(data) < _HEAD:
+        return None
+    magic, page_size = struct.unpack_from(">I4xI", data)
+    if magic & ~1 != _MAGIC or not page_size:
+        return None
+    return _LogHead(data[16:24], data[24:32], _HEADER + page_size, big_endian=bool(magic & 1))
+
+
+def _committed(fd: int) -> Iterator[bytes]:
+    """Yield the committed entries of a log in order, many at a time."""
+    if (head := _read_head(fd)) is None:
+        return
+    size, at, before, found = head.entry_size, _HEAD, head.sum, b""
+    own = most = _AT_ONCE * size
+    while own == most:
+        block = read_at(fd, most, at)
+        at += len(block)
+        own = _of_this_log(head, block)
+        found += block[:own]
+        if end := _end_of_commit(head, found, before):
+            yield found[:end]
+            before, found = found[end - size + 16 : end - size + _HEADER], found[end:]
+
+
+def _of_this_log(head: _LogHead, block: bytes) -> int:
     """Return how many bytes of a block are complete entries of this log."""
     size = head.entry_size
     for start in range(0, len(block) - size + 1, size):
@@ -145,7 +114,7 @@ def _of_this_log(head: LogHead, block: bytes) -> int:
     return len(block) // size * size
 
 
-def _committed(head: LogHead, entries: bytes, before: bytes) -> int:
+def _end_of_commit(head: _LogHead, entries: bytes, before: bytes) -> int:
     """Return the end of the last entry that commits and has a matching checksum; 0 if there is none."""
     size = head.entry_size
     for start in range(len(entries) - size, -1, -size):
@@ -157,7 +126,7 @@ def _committed(head: LogHead, entries: bytes, before: bytes) -> int:
     return 0
 
 
-def _sum(head: LogHead, entry: bytes, before: bytes) -> bytes:
+def _sum(head: _LogHead, entry: bytes, before: bytes) -> bytes:
     order = ">" if head.big_endian else "<"
     summed = entry[:8] + entry[_HEADER:]
     first, second = struct.unpack(">2I", before)

@@ -18,7 +18,7 @@ import trio
 from ..base.authors import leaves
 from ..base.clock import WallClock
 from ..errors import ConfigError, StoreError, StoreFullError
-from .file import FileStream, StoreFile, open_file
+from .file import StoreFile, open_file
 from .rules import RETENTION, Retention
 from .schema import MIGRATIONS, Migration, Stamp
 from .table_store import Store, serve
@@ -64,8 +64,7 @@ async def open_sqlite(
     """
     opening = partial(open_file, Path(path), stamp, migrations=migrations, retention=retention, visit=visit)
     file = await trio.to_thread.run_sync(partial(opening, now=clock.now()))
-    back_up, stream = partial(_back_up_open, file, clock), FileStream(file, clock)
-    async with serve(file, clock, back_up=back_up, stream=stream) as store:
+    async with serve(file, clock, back_up=partial(_back_up_open, file, clock)) as store:
         try:
             yield store
         except Exception as error:

@@ -29,7 +29,6 @@ from .admission import (
 )
 from .broadcasts import BroadcastTables
 from .code_rows import CodeTables
-from .file import FileStream
 from .journal_rows import JournalTables
 from .notes import AnyNotes
 from .payment_rows import MoneyTables
@@ -142,7 +141,6 @@ async def serve(
     on_loss: Callable[[Callable[[], None]], None] | None = None,
     on_end: Callable[[], None] | None = None,
     news: News | None = None,
-    stream: FileStream | None = None,
 ) -> AsyncGenerator[Store, None]:
     """Serve an open store while the block runs, and close it.
 
@@ -150,7 +148,7 @@ async def serve(
         held: as `Store.held`.
         on_loss: receives a function that a thread must call when another process has taken the store.
         on_end: called when the block has ended, before the remaining jobs are finished.
-        news, stream: as in `Store`.
+        news: as in `Store`.
 
     Raises: the store's error, if the store breaks; the block is cancelled then.
 
@@ -174,14 +172,7 @@ async def serve(
         try:
             with body:
                 yield Store(
-                    opened.opening,
-                    writer,
-                    opened.notes,
-                    clock,
-                    back_up=back_up,
-                    held=held,
-                    news=news,
-                    stream=stream,
+                    opened.opening, writer, opened.notes, clock, back_up=back_up, held=held, news=news
                 )
         except BaseException as error:
             raised = error
@@ -236,7 +227,6 @@ class Store:
         news: reports events that other processes have put into the inbox; None: no other process can put
             events there. With `news`, every event is stored before it is handled, and reaches its chat from
             the inbox, in the order of the rows.
-        stream: sends the store's commits to a replica; None: this engine has no replicas.
         note_answered, note_consumed, statistics: methods of the writer; see `triobot.store.writer.Writer`.
         at_work: the work slots: numbers of the conversations or events whose code is running. Setting a slot
             never waits. The slots survive a kill of the process, but not a restart of the machine. The next
@@ -253,11 +243,9 @@ class Store:
         back_up: Callable[[Path], Awaitable[None]],
         held: Held | None = None,
         news: News | None = None,
-        stream: FileStream | None = None,
     ) -> None:
         self.held = held
         self.news = news
-        self.stream = stream
         self._opening = opening
         self.lease = Lease(opening.boot)
         self._writer = writer

@@ -215,8 +215,6 @@ class Transactions:
     """Runs batches on one connection, one at a time.
 
     Args:
-        may_fold: returns whether the log may be moved into the file now. If its argument is True, the log
-            must be emptied, and the result is always True. None: moving is always allowed.
         begun: called with the word of each log, once the log's first commit is durable.
     """
 
@@ -226,10 +224,8 @@ class Transactions:
         tables: Tables,
         path: Path,
         *,
-        may_fold: Callable[[bool], bool] | None = None,
         begun: Callable[[str], None] | None = None,
     ) -> None:
-        self._may_fold = may_fold
         self._begun = begun
         self._sql = connection
         self._tables = tables
@@ -274,8 +270,6 @@ class Transactions:
         Args:
             erase: empty the log completely.
         """
-        if self._may_fold is not None and not self._may_fold(erase):
-            return
         try:
             self.fold(erase=erase)
         except sqlite3.Error as error:

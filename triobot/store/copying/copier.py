@@ -35,7 +35,6 @@ from ...errors import (
     StoreFullError,
     StoreLockedError,
 )
-from ...seams.writes import STREAM_ID
 from ..schema import COPIED, COPY_OF, MOVED, Copying, Stamp, drop_meta, file_of, get_meta, put_meta
 from .ends import CopyEnd, identity_of, last_number, open_end
 from .tables import TABLES, Row
@@ -46,8 +45,7 @@ _UP_TO: Final = "copied_up_to"
 """Fact of a copy: the table and the key up to which rows are copied."""
 _TOLD_EVERY: Final = 100_000
 _PUT_SETTING: Final = "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
-# Replicas belong to the store that was copied; the copy begins without replicas.
-_SETTINGS: Final = f"SELECT name, value FROM settings WHERE name <> '{STREAM_ID}'"
+_SETTINGS: Final = "SELECT name, value FROM settings"
 
 
 @final
