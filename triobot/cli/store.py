@@ -34,7 +34,7 @@ a bot that doesn't run, or in a backup.
 
 copy moves a store into a new one: from a file to PostgreSQL or back. Stop the bot first. Conversations go on
 in the copy where they were; the old store is left as it was, and says where it went, so that no bot runs on
-it any more. If the command is cut off, run it again: it goes on where it was.
+it any more. If the command is cut off, run it again: it begins again.
 
 A store belongs to one bot on one platform, so that nobody opens another bot's conversations and payments by
 accident. After you have replaced the token, or the platform has moved, rebind says that it is still the same

@@ -50,8 +50,7 @@ BACKUP: Final = "backup_at"
 MOVED: Final = "moved_to"
 """Fact that a store was copied, and that the bot uses the copy now; its value is the copy's address."""
 COPY_OF: Final = "copy_of"
-"""Fact that a store is an incomplete copy; its value is the copy's name, or empty while no row has been
-copied."""
+"""Fact that a store is an unfinished copy; its value is the copy's name, or empty while it has no rows."""
 COPIED: Final = "copied_as"
 """Fact of both stores after a complete copying; its value is the copy's name."""
 
@@ -379,7 +378,7 @@ def check_whole(connection: Sql, name: object, copying: Copying | None = None) -
         return
     if half:
         raise ConfigError(
-            f"{name} is half copied: the same `triobot store copy` again goes on where it was; or remove it,"
+            f"{name} is half copied: run the same `triobot store copy` again; or remove it,"
             " since the store that it is a copy of has everything"
         )
     if moved is not None and copying is None:

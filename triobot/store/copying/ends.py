@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final, Protocol, final
 
@@ -15,8 +14,8 @@ from ..restoring import examine
 from ..schema import MIGRATIONS, Copying, Stamp
 from ..sql import Sql
 from ..sqlite_errors import ENGINE_ERRORS, for_the_opener
+from ..writer import AskedJob
 
-_CHECKPOINT_EVERY: Final = 16
 _LAST: Final = "SELECT seq FROM sqlite_sequence WHERE name = 'inbox'"
 _NEWEST: Final = "SELECT max(id) FROM conversations"
 
@@ -27,11 +26,6 @@ class CopyEnd(Protocol):
     @property
     def name(self) -> str:
         """Name of the store in errors."""
-        ...
-
-    @property
-    def boot(self) -> int:
-        """Number of this opening of the store; each opening adds 1."""
         ...
 
     @property
@@ -125,39 +119,19 @@ class FileEnd:
     def __init__(self, file: StoreFile, now: int) -> None:
         self._file = file
         self._now = now
-        self._puts = 0
 
     @property
     def name(self) -> str:
         return self._file.name
 
     @property
-    def boot(self) -> int:
-        return self._file.opening.boot
-
-    @property
     def sql(self) -> Sql:
         return self._file.connection
 
     def put(self, work: Callable[[], object]) -> None:
-        connection = self._file.connection
-        try:
-            self._file.transactions.begin_log()
-            connection.execute("BEGIN IMMEDIATE")
-            work()
-            connection.execute("COMMIT")
-        except BaseException as error:
-            with suppress(sqlite3.Error):
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-            if isinstance(error, ENGINE_ERRORS):
-                raise for_the_opener(error, self._file.path) from error
-            raise
-        self._puts += 1
-        if not self._puts % _CHECKPOINT_EVERY:  # otherwise the log would grow by the whole copy
-            self._file.transactions.checkpoint()
-            if (broken := self._file.transactions.broken) is not None:
-                raise broken
+        failure = self._file.transactions.run_alone(AskedJob(lambda tables: work(), writes=True))
+        if failure is not None:
+            raise failure
 
     @contextmanager
     def reading(self) -> Generator[None]:
@@ -174,4 +148,4 @@ class FileEnd:
         return examine(self._file.connection)
 
     def close(self) -> None:
-        self._file.close(clean=True, now=self._now)
+        self._file.close(clean=not self._file.connection.in_transaction, now=self._now)

@@ -35,12 +35,12 @@ class CopiedTable:
         """All columns."""
         return self.key + self.rest
 
-    def pages(self, sql: Sql, after: Sequence[Any] | None) -> Iterator[Sequence[Row]]:
-        """Yield the rows with keys greater than `after`, in order, in pages of limited size."""
+    def pages(self, sql: Sql) -> Iterator[Sequence[Row]]:
+        """Yield all rows in the order of their keys, in pages of limited size."""
         key, marks = ", ".join(self.key), ", ".join("?" * len(self.key))
         columns = f"SELECT {', '.join(self.columns)} FROM {self.name}"
+        behind: Row = ()
         while True:
-            behind = () if after is None else tuple(after)
             where = f" WHERE ({key}) > ({marks})" if behind else ""
             found: list[Row] = sql.execute(
                 f"SELECT {key}, {self.weight} FROM {self.name}{where} ORDER BY {key} LIMIT {_MOST_ROWS}",
@@ -52,7 +52,7 @@ class CopiedTable:
             up_to = f"{where} {'AND' if behind else 'WHERE'} ({key}) <= ({marks})"
             rows: list[Row] = sql.execute(f"{columns}{up_to} ORDER BY {key}", (*behind, *until)).fetchall()
             yield rows
-            after = until
+            behind = until
 
     def count(self, sql: Sql) -> int:
         """Return the number of rows."""
@@ -60,9 +60,9 @@ class CopiedTable:
 
     @property
     def insert(self) -> str:
-        """SQL that inserts a row, unless its key exists."""
+        """SQL that inserts a row."""
         marks = ", ".join("?" * len(self.columns))
-        return f"INSERT INTO {self.name} ({', '.join(self.columns)}) VALUES ({marks}) ON CONFLICT DO NOTHING"
+        return f"INSERT INTO {self.name} ({', '.join(self.columns)}) VALUES ({marks})"
 
 
 def _within(found: Sequence[Row]) -> Row:

@@ -64,10 +64,6 @@ class PostgresEnd:
         return self._opened.name
 
     @property
-    def boot(self) -> int:
-        return self._opened.opening.boot
-
-    @property
     def sql(self) -> Sql:
         return self._sql
 
@@ -119,26 +115,14 @@ class PostgresEnd:
 
 @final
 class _InTurn:
-    """Runs statements while no other code uses the session; implements `triobot.store.sql.Sql`.
-
-    If the session is lost during a read, the read is repeated over a new session with the same lock.
-    """
+    """Runs statements while no other code uses the session; implements `triobot.store.sql.Sql`."""
 
     def __init__(self, opened: OpenedStore) -> None:
         self._opened = opened
 
     def execute(self, statement: str, values: Sequence[Any] = (), /) -> Cursor:
         with self._opened.turn:
-            sql = self._opened.sql
-            within = not sql.lost and sql.in_transaction
-            try:
-                if not sql.lost:
-                    return sql.execute(statement, values)
-            except psycopg.Error as error:
-                if within or not sql.lost_with(error):
-                    raise
-            self._opened.transactions.look(None)
-            return sql.execute(statement, values)
+            return self._opened.sql.execute(statement, values)
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> Cursor:
         with self._opened.turn:
