@@ -92,15 +92,3 @@ def test_none_is_ended_by_a_command_that_names_none(command: Command) -> None:
         assert "say which alarms" in ended.err
     assert command("alarms", "acknowledge", "--kind", "nothing").code == 2
     assert len(command("alarms", "--json").out.splitlines()) == 3
-
-
-def test_who_looks_after_money_ends_alarms_about_money_only(command: Command) -> None:
-    """Those that tell of a bot's own state are not seen there."""
-    listed = command("payments", "alarms").out
-    assert listed.startswith("adopted 77 x1")
-    assert listed.count("\n") == 1
-    assert command("payments", "acknowledge").out == "no alarm is open\n"
-    assert len(command("alarms", "--json").out.splitlines()) == 2
-    ended = command("payments", "acknowledge", "--kind", "backlog")
-    assert ended.code == 1
-    assert "`triobot alarms acknowledge --kind backlog`" in ended.err

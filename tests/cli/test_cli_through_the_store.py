@@ -46,9 +46,7 @@ COMMANDS = [
         alarms acknowledge --kind adopted --key 77
         alarms
         payments list
-        payments counts
         payments totals
-        payments alarms
         payments show 77
         payments verify 1234567890123456
         payments adopt 77 --chat 7 --amount 5 --currency IRR

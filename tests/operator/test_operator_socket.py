@@ -672,11 +672,8 @@ QUESTIONS: list[Question] = [
         "currency": "IRR",
         "kind": "button",
     },
-    {"ask": "payments.counts"},
     {"ask": "payments.ages"},
     {"ask": "payments.totals", "since": 0, "until": 9},
-    {"ask": "payments.alarms"},
-    {"ask": "payments.acknowledge"},
     *(
         {"ask": f"payments.{what}", "ref": "0077"}
         for what in ("show", "inquire", "verify", "redeliver", "settle", "resolve")

@@ -163,7 +163,7 @@ once. There are three sorts of alarms:
   over or you acknowledge it. triobot can't always detect that the risk is over.
 
 `triobot alarms` lists open alarms, each with a remedy. `triobot alarms acknowledge` ends any of them, by
-`--kind KIND`, `--key KEY` or `--all`. `triobot payments acknowledge` ends only alarms about payments. `REF`
+`--kind KIND`, `--key KEY` or `--all`. `REF`
 stands for the payment's number, which each alarm names. Alarms [reach people](run.md#alarms-reach-people) by
 a POST, in a chat, or by your own function.
 

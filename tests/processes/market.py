@@ -104,7 +104,7 @@ class Market:
 
     async def states(self) -> list[str]:
         """The payments' states, as an operator sees them."""
-        counts = (await self._asked({"ask": "payments.counts"}))["counts"]
+        counts = (await self._asked({"ask": "status"}))["payments"]
         assert isinstance(counts, dict)
         return sorted(state for state, count in counts.items() for _ in range(count))
 

@@ -214,7 +214,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "The bot runs on a restored backup.",
         "Work done after the backup is unknown to the store. The bot may repeat this work, and give "
         "goods again.",
-        "`triobot payments alarms` names each payment that was captured before. Compare these payments with "
+        "`triobot alarms` names each payment that was captured before. Compare these payments with "
         "your other systems.",
         once=True,
     ),
@@ -268,7 +268,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "triobot could not remove a payment button from the user's screen.",
         "The user may still pay. triobot watches the payment; if the user pays, the aside gives the goods.",
         "Delete the message if you can, and type `triobot payments resolve REF`. If the payment is settled, "
-        "type `triobot payments acknowledge --key REF` instead.",
+        "type `triobot alarms acknowledge --key REF` instead.",
     ),
     "lapsed_after_hint": About(
         "The platform reported a payment as paid. triobot never verified it, and can't verify it any more.",
@@ -322,7 +322,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "Mostly nothing: triobot does not verify a second payment, and its money goes back within the hour. "
         "If the answer to an earlier verify was lost, both payments may have been captured.",
         "Look for both payments in the platform's statement. If both were captured, pay one back by hand. "
-        "Then type `triobot payments acknowledge --key REF`.",
+        "Then type `triobot alarms acknowledge --key REF`.",
     ),
     "paid_will_lapse": About(
         "A user paid, but no code takes the payment any more. The money goes back to the user.",
@@ -372,10 +372,6 @@ STATES: Final[frozenset[AlarmKind]] = frozenset(kind for kind, about in ABOUT.it
 """Kinds that report a state, and end by themselves when that state is over."""
 EVENTS: Final[frozenset[AlarmKind]] = frozenset(kind for kind, about in ABOUT.items() if about.once)
 """Kinds that report an event, and are sent again only if the event happens again."""
-PAYMENTS: Final[tuple[AlarmKind, ...]] = tuple(
-    kind for kind, about in ABOUT.items() if not about.ends and not about.once
-)
-"""Kinds about payments."""
 STOPPING: Final[frozenset[AlarmKind]] = frozenset(kind for kind, about in ABOUT.items() if about.stops)
 """Kinds that are open only while the bot can't do its work."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, cast
 
@@ -28,18 +28,13 @@ examples:
   triobot payments adopt 50012 1001 250000               an invoice whose number was lost
   triobot payments export > payments.csv
   triobot payments totals --days 7
-  triobot payments alarms
-  triobot payments acknowledge --key 1234567890123456
 """
 
 _ON_ALL: Final = {
     "list": "list payments in the order of their numbers",
     "export": "write all payments as a table (CSV)",
     "totals": "print the captured amounts, day by day",
-    "counts": "count payments by their state",
-    "alarms": "list the open alarms about payments; `triobot alarms` lists all",
     "adopt": "record an invoice whose number was lost",
-    "acknowledge": "end alarms about payments that a person has read",
 }
 _ON_ONE: Final = {
     "show": "show a payment, with its history",
@@ -98,8 +93,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
     adopt.add_argument("amount", metavar="AMOUNT", type=positive, help="what it is about, in rials")
     adopt.add_argument("--coin", action="store_true", help="the amount is in coin")
     adopt.add_argument("--button", action="store_true", help="the number is a button's")
-    actions["acknowledge"].add_argument("--kind", metavar="KIND", help="only alarms of this kind")
-    actions["acknowledge"].add_argument("--key", metavar="KEY", help="only the alarm about this")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -114,20 +107,14 @@ def _answers(settings: Settings, arguments: argparse.Namespace) -> Iterator[Answ
             yield from _payments(settings, arguments, getattr(arguments, "limit", None))
         case "totals":
             yield from cast("list[Answer]", _ask(settings, _about_days(int(arguments.days)))["totals"])
-        case "alarms" | "acknowledge":
-            yield from cast("list[Answer]", _ask(settings, _question(arguments))["alarms"])
         case _:
             yield _ask(settings, _question(arguments))
 
 
 def _question(arguments: argparse.Namespace) -> Answer:
-    match str(arguments.action):
-        case "adopt":
-            return _adoption(arguments)
-        case "acknowledge":
-            return {"ask": "payments.acknowledge", "kind": arguments.kind, "key": arguments.key}
-        case action:
-            return {"ask": f"payments.{action}", "ref": arguments.ref if action in _ON_ONE else None}
+    if arguments.action == "adopt":
+        return _adoption(arguments)
+    return {"ask": f"payments.{arguments.action}", "ref": arguments.ref}
 
 
 def _lines(action: str, answers: Iterator[Answer]) -> Iterator[str]:
@@ -138,17 +125,12 @@ def _lines(action: str, answers: Iterator[Answer]) -> Iterator[str]:
             _export(answers)
         case "totals":
             yield from map(_total, answers)
-        case "alarms" | "acknowledge":
-            yield from _alarms(list(answers))
         case _:
             yield from _about_one(action, next(answers))
 
 
 def _about_one(action: str, told: Answer) -> Iterator[str]:
     match action:
-        case "counts":
-            counts = cast("Mapping[str, int]", told["counts"])
-            yield from (f"{count:8} {state}" for state, count in sorted(counts.items()))
         case "inquire":
             amount = "" if told["amount"] is None else f", {told['amount']}"
             yield f"the platform says: {told['said']}{amount}"
@@ -206,14 +188,6 @@ def _shown(answer: Answer) -> Iterator[str]:
     yield "history:"
     for move in cast("list[Answer]", answer["history"]):
         yield f"  {move['revision']:4}  {instant(move['at'])}  {move['fact']:18} {move['state']}"
-
-
-def _alarms(alarms: list[Answer]) -> Iterator[str]:
-    if not alarms:
-        yield "no alarm is open"
-    for alarm in alarms:
-        since, last = instant(alarm["first"]), instant(alarm["last"])
-        yield f"{alarm['kind']} {alarm['key']} x{alarm['count']}, {since} to {last}: {alarm['text']}"
 
 
 def _adoption(arguments: argparse.Namespace) -> Answer:

@@ -10,11 +10,8 @@
 ``payments.resolve``          ``ref``: nothing is owed any more
 ``payments.adopt``            ``number``, ``chat``, ``amount``, ``currency``, ``kind``: watch from now on
 ``payments.totals``           ``since``, ``until``: ``{"totals": [...]}`` by day and currency
-``payments.counts``           ``{"counts": {...}}`` by state
 ``payments.ages``             payments claimed to be paid but not verified, and payments captured but not
                               settled: the number of each, and the oldest time of each
-``payments.alarms``           ``{"alarms": [...]}``: the open alarms about payments
-``payments.acknowledge``      ``kind``, ``key``; without both, all alarms about payments
 ``payments.forget``           ``chat``: delete items and texts, keep amounts and numbers; refused while money
                               is open; with ``captured``, only check for captured money that is owed
 ============================  =========================================================================
@@ -27,13 +24,11 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeAlias, cast, final, get_args
+from typing import Final, TypeAlias, cast, final
 
 import attrs
 
-from ..base.alarm_kinds import PAYMENTS, AlarmKind
 from ..errors import ConfigError, ConflictError, NotFoundError
-from ..seams.money import AcknowledgeAlarms
 from ..seams.writes import StaleRowError
 from ..store import Store
 from ..wire.ids import ChatId, RefId, as_chat_id, as_invoice_id, as_ref_id
@@ -81,7 +76,7 @@ class PaymentsAdmin:
         Raises:
             NotFoundError: the payment doesn't exist.
             ConflictError: the payment's state doesn't allow the action.
-            ConfigError: the question is unknown, or names an unknown state or alarm kind.
+            ConfigError: the question is unknown, or names an unknown state.
             LocalProtocolError: a value in the question is invalid.
         """
         ask = question.get("ask")
@@ -98,16 +93,10 @@ class PaymentsAdmin:
                 since, until = _integer(question, "since"), _integer(question, "until")
                 totals = await self._store.payments.totals(since=since, until=until)
                 return {"totals": [attrs.asdict(total) for total in totals]}
-            case "payments.counts":
-                return {"counts": dict(await self._store.payments.counts())}
             case "payments.ages":
                 return await self._ages()
-            case "payments.alarms":
-                return await self._alarms()
             case "payments.forget":
                 return await self._forget(as_chat_id(cast("int", question.get("chat"))), question)
-            case "payments.acknowledge":
-                return await self._acknowledge(question)
             case str() if ask in _ACTS:
                 return await self._moved(await self._entry(question), Plain(_ACTS[ask]))
             case _:
@@ -232,20 +221,6 @@ class PaymentsAdmin:
     async def _in(self, states: Sequence[State], chat_id: ChatId | None = None) -> list[Entry]:
         find = partial(self._store.payments.find, states=states, chat_id=chat_id, limit=_PAGE)
         return [entry async for page in Pages(lambda after: find(after=after)) for entry in page]
-
-    async def _alarms(self) -> dict[str, object]:
-        alarms = await self._store.alarms.open(kinds=PAYMENTS, limit=_MOST)
-        return {"alarms": [attrs.asdict(alarm) for alarm in alarms]}
-
-    async def _acknowledge(self, question: Question) -> dict[str, object]:
-        kind, key = question.get("kind"), question.get("key")
-        if kind is not None and kind not in get_args(AlarmKind):
-            raise ConfigError(f"there is no kind of alarm {kind!r}")
-        if kind is not None and kind not in PAYMENTS:
-            raise ConfigError(f"{kind} is about no payment: `triobot alarms acknowledge --kind {kind}`")
-        kinds = PAYMENTS if kind is None else (kind,)
-        await self._store.commit(AcknowledgeAlarms(kinds, None if key is None else str(key), self._now()))
-        return await self._alarms()
 
     async def _entry(self, question: Question) -> Entry:
         ref = str(question.get("ref"))
