@@ -11,7 +11,6 @@ from trio.testing import MockClock
 from triobot import Buttons, Chat, Key, Router
 from triobot.conversations.early import Coming
 from triobot.conversations.routes.filters import Filter
-from triobot.conversations.routes.verdicts import Verdicts
 from triobot.errors import StoreFullError
 from triobot.filters import command, flooding, text
 from triobot.seams.inbox import Arrival, Quota, Redelivered
@@ -273,7 +272,7 @@ async def test_a_second_delivery_is_taken_by_nobody(autojump_clock: MockClock) -
         now = town.services.clock.now()
         arrival = Arrival(CHAT, ALI.id, now, said.content_type, said.data, "once", once=True)
         assert town.door is not None
-        assert isinstance(town.door.accept(Message(CHAT, "Ali", ALI), arrival, Verdicts()), Coming)
+        assert isinstance(town.door.accept(Message(CHAT, "Ali", ALI), arrival), Coming)
     async with open_town(asking_bot(got), store=store) as town:
         await town.says("Ali", CHAT + 5)  # a stranger begins something meanwhile
         # After a restart the first event of a chat brings it back.

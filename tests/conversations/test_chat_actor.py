@@ -705,24 +705,6 @@ async def test_an_ignored_event_never_jumps() -> None:
         assert town.counts["ignored"] == 2
 
 
-async def test_filters_run_once_for_each_event_of_a_chat_that_is_behind() -> None:
-    """Else a flood would count twice."""
-    got: list[object] = []
-    seen: list[object] = []
-    bot = listing_bot(got)
-    bot.ignore(when(lambda event: bool(seen.append(event.content))))
-    outbox = FakeOutbox()
-    held = outbox.hold()
-    async with open_town(bot, outbox=outbox) as town:
-        await town.says("go")
-        for number in range(MAILBOX * 2):
-            await town.says(str(number))
-        held.release()
-        await town.rest()
-        assert len(got) == MAILBOX * 2
-        assert seen == ["go", *got]
-
-
 async def test_keeping_never_hides_what_is_waited_for() -> None:
     """However much has been kept before it."""
     bot = Router()

@@ -15,7 +15,6 @@ from triobot import Chat, Key, Router
 from triobot.conversations import data as slots
 from triobot.conversations.early import Coming
 from triobot.conversations.inbox_reader import CHANNEL
-from triobot.conversations.routes.verdicts import Verdicts
 from triobot.filters import flooding
 from triobot.seams.inbox import Arrival, Quota
 from triobot.seams.journals import AppendRecords, BeginConversation, PutStanding
@@ -237,7 +236,7 @@ def looked_at(town: Town) -> Coming:
     said = encode_event(Message(CHAT, "hi", ALI))
     assert town.door is not None
     arrival = Arrival(CHAT, ALI.id, town.services.clock.now(), said.content_type, said.data)
-    coming = town.door.accept(Message(CHAT, "hi", ALI), arrival, Verdicts())
+    coming = town.door.accept(Message(CHAT, "hi", ALI), arrival)
     assert isinstance(coming, Coming)
     return coming
 

@@ -118,7 +118,7 @@ class World:
     live: tuple[Wait, ...] | None = None
     watches: tuple[Watch, ...] = ()
 
-    def decide(self, event: Event, *, jumped: bool = False) -> Decision:
+    def decide(self, event: Event) -> Decision:
         table = Table(
             ignored=() if self.ignored is None else (Ignored(self.ignored),),
             interrupts=(route(RouteKind.INTERRUPT, self.interrupt),) if self.interrupt is not None else (),
@@ -128,7 +128,7 @@ class World:
             else (),
         )
         waits, live, watches = self.waits, self.live, self.watches
-        return decide(Case(event, SETTING, table, self._failed, waits, live, watches), jumped=jumped)
+        return decide(Case(event, SETTING, table, self._failed, waits, live, watches))
 
     @staticmethod
     def _failed(name: str, error: Exception) -> None:
@@ -247,7 +247,6 @@ def test_the_newest_open_block_that_takes_it_ends() -> None:
     ended.give(Taken(Delivery(1, MESSAGE), MESSAGE))
     watches = (ended, refusing, taking, older)
     assert World(watches=watches).decide(MESSAGE) == End(taking, MESSAGE)
-    assert World(watches=watches).decide(MESSAGE, jumped=True) == End(taking, MESSAGE)
 
 
 @pytest.mark.parametrize("event", [PAY, INVOICE])
@@ -346,16 +345,6 @@ def test_a_waits_filter_that_raises_wakes_its_wait() -> None:
     assert isinstance(decision.error, KeyError)
     offered = offer(MESSAGE, SETTING, wait)
     assert isinstance(offered, Break)
-
-
-def test_filters_run_once() -> None:
-    """What was tried when the event came isn't tried when its turn comes."""
-    seen: list[Event] = []
-    counting: Filter[Event] = Filter(lambda event, _: seen.append(event), "counting")
-    World(ignored=counting, interrupt=counting, aside=counting).decide(MESSAGE, jumped=True)
-    assert seen == []
-    World(ignored=counting, interrupt=counting, aside=counting).decide(MESSAGE)
-    assert len(seen) == 3
 
 
 # --- tokens

@@ -146,7 +146,7 @@ def look(world: World, *, yes: bool) -> Callable[[Event, Setting], object | None
     return lambda event, setting: event if seen else None
 
 
-def code(world: World, *, jumped: bool = False, only_jump: bool = False) -> str:
+def code(world: World, *, only_jump: bool = False) -> str:
     """What the code says, in the oracle's words."""
 
     def filters(kind: str) -> tuple[Filter[Any], ...]:
@@ -193,7 +193,7 @@ def code(world: World, *, jumped: bool = False, only_jump: bool = False) -> str:
     else:
         kept = world.kept and isinstance(world.event, Press | Submission)
         case = Case(world.event, Setting(), table, failed, waits, live, watches, lambda _: kept)
-        found = decide(case, jumped=jumped)
+        found = decide(case)
     match found:
         case None:
             return "later"
@@ -218,7 +218,7 @@ def code(world: World, *, jumped: bool = False, only_jump: bool = False) -> str:
 # --- the oracle: a list of everybody who wants it, each with a rank; the smallest has it
 
 
-def oracle(world: World, *, jumped: bool = False, only_jump: bool = False) -> str:
+def oracle(world: World, *, only_jump: bool = False) -> str:
     event, sender = world.event, world.event.sender
     told = isinstance(event, Signal)
     can_see = world.signals or not told
@@ -238,9 +238,8 @@ def oracle(world: World, *, jumped: bool = False, only_jump: bool = False) -> st
     if leaving:
         whose = None
     for name in world.routes:
-        late = name != "conversation" and jumped
         deaf = name == "conversation" and (isinstance(event, Leave) or whose in world.live)
-        if can_see and not late and not deaf:
+        if can_see and not deaf:
             wanted.append((ranks[name], True, 0, name))
     for taker in world.takers:
         if not may_see(taker):
@@ -287,9 +286,8 @@ def oracle(world: World, *, jumped: bool = False, only_jump: bool = False) -> st
 @settings(max_examples=examples(200), deadline=None)
 @given(worlds())
 def test_everybody_who_wants_an_event_and_who_has_it(world: World) -> None:
-    """When it comes, when its turn comes later, and when only what can't wait is asked."""
+    """When it comes, and when only what can't wait is asked."""
     assert code(world) == oracle(world)
-    assert code(world, jumped=True) == oracle(world, jumped=True)
     assert code(world, only_jump=True) == oracle(world, only_jump=True)
 
 
@@ -311,4 +309,3 @@ def test_the_table_says_what_it_is() -> None:
         "nobody",
     ]
     assert [row.name for row in ROWS if row.jumps] == names[:4]
-    assert [row.name for row in ROWS if row.once] == ["ignore", "interrupt", "aside"]

@@ -277,7 +277,6 @@ class Town:
         kept["running"] = len(self.dispatcher.tasks.running)
         kept["cleanup"] = len(self.dispatcher.shared.cleanup)
         kept["_consumption"] = self.dispatcher.commits.waiting
-        kept["_asked"] = len(self.dispatcher.commits.asked.said)
         kept["_busy"] = self.dispatcher.work.busy
         return {name: size for name, size in kept.items() if size}
 

@@ -136,10 +136,11 @@ class ChatActor:
             return True
         if isinstance(delivery.event, Join):
             self.work.commits.consumed((), [joined(self.chat_id)])
-        jumped = self.mailbox.behind and not self.loading  # `jump` found that the event isn't urgent
-        if isinstance(delivery.event, Leave) and not (jumped and self.routing.group) and self._left(delivery):
-            return True
-        decision = self.routing.decide(delivery, jumped=jumped)
+        if isinstance(delivery.event, Leave):
+            jumped = self.mailbox.behind and not self.loading  # `jump` has ended the member's conversation
+            if not (jumped and self.routing.group) and self._left(delivery):
+                return True
+        decision = self.routing.decide(delivery)
         if isinstance(decision, Queue) and self._meets_parked(delivery):
             return True
         if isinstance(decision, Queue) and is_signal(delivery.event):

@@ -50,7 +50,6 @@ from .revival.stored import StartedWith, open_run
 from .routes.declarations import Per, RouteKind
 from .routes.filters import Setting
 from .routes.routing import Case, Decision, Delivery, Give, Start, Taken, Wait, Watch, decide
-from .routes.verdicts import Verdicts
 from .running_set import MANY
 from .shared import Shared
 from .workload import EarlyEvent
@@ -93,10 +92,9 @@ class Coming:
         begins: the conversation that begins with the event.
     """
 
-    def __init__(self, door: EarlyDoor, event: Event, asked: Verdicts, begins: Begins | None = None) -> None:
+    def __init__(self, door: EarlyDoor, event: Event, begins: Begins | None = None) -> None:
         self._door = door
         self._came = False
-        self._asked = asked
         self.event, self.begins = event, begins
         door.coming[event.chat_id] = door.coming.get(event.chat_id, 0) + 1
         if begins is not None:
@@ -120,10 +118,7 @@ class Coming:
             False if nothing began, so that the dispatcher must get the event.
         """
         self._come()
-        if row.begun is not None and self.begins and self._door.begin(self.event, self.begins, row):
-            return True
-        self._door.number(self._asked, row)
-        return False
+        return bool(row.begun is not None and self.begins and self._door.begin(self.event, self.begins, row))
 
     def over(self, *, known: bool) -> None:
         """Finish the event, which the store has stored or refused.
@@ -167,8 +162,7 @@ class EarlyDoor:
 
     async def store(self, event: Event, arrival: Arrival, quota: Quota, hand_on: HandOn) -> Acceptance | None:
         """Store an event with its consequences; see `triobot.seams.inbox.StoreEarly`."""
-        asked = Verdicts()
-        coming = self.accept(event, arrival, asked)
+        coming = self.accept(event, arrival)
         if isinstance(coming, EarlyEvent):
             await coming.known.wait()
             if coming.error is None:
@@ -178,7 +172,7 @@ class EarlyDoor:
             if not isinstance(coming.error, JournalConflictError):
                 raise coming.error
             # The conversation was reloaded without the event, which is now stored like any other event.
-            coming = Coming(self, event, asked)
+            coming = Coming(self, event)
         # A join that begins nothing is recorded when the join is routed, as a leave may be routed before the
         # join.
         joins = [joined(event.chat_id)] if type(event) is Join and coming.begins is not None else ()
@@ -194,7 +188,7 @@ class EarlyDoor:
             coming.over(known=True)
         return acceptance
 
-    def accept(self, event: Event, arrival: Arrival, asked: Verdicts) -> EarlyEvent | Coming:
+    def accept(self, event: Event, arrival: Arrival) -> EarlyEvent | Coming:
         """Give an event to the conversation that waits for it, or return how the event is to be stored."""
         if (
             type(event) in _BEGINNERS
@@ -204,14 +198,14 @@ class EarlyDoor:
         ):
             actor = self._actors.get(event.chat_id)
             if actor is None:
-                return Coming(self, event, asked, self._begins(event, arrival.at, asked))
-            if type(event) is Message and (taken := self._take(actor, event, arrival, asked)) is not None:
+                return Coming(self, event, self._begins(event, arrival.at))
+            if type(event) is Message and (taken := self._take(actor, event, arrival)) is not None:
                 return taken
-        return Coming(self, event, asked)
+        return Coming(self, event)
 
     # --- events for waiting conversations
 
-    def _take(self, actor: ChatActor, event: Event, arrival: Arrival, asked: Verdicts) -> EarlyEvent | None:
+    def _take(self, actor: ChatActor, event: Event, arrival: Arrival) -> EarlyEvent | None:
         chat_id, key = event.chat_id, arrival.key
         if (
             not self._inbox.has_routed_all
@@ -219,7 +213,7 @@ class EarlyDoor:
             or not _can_deliver(actor, arrival.sender_id)
         ):
             return None
-        given = self._decide(event, arrival.at, actor, asked)
+        given = self._decide(event, arrival.at, actor)
         if type(given) is not Give or not given.wait.resting or given.wait.question:
             return None
         conversation = actor.running.who_has(given.wait)
@@ -237,7 +231,7 @@ class EarlyDoor:
         conversation.bring(delivery)
         return taken
 
-    def _decide(self, event: Event, at: int, actor: ChatActor | None, asked: Verdicts) -> Decision | None:
+    def _decide(self, event: Event, at: int, actor: ChatActor | None) -> Decision | None:
         """Return the decision about an event that isn't stored yet; None if a filter failed."""
         shared = self._shared
         failures: list[str] = []
@@ -247,7 +241,7 @@ class EarlyDoor:
         if actor is not None:
             (waits, live), watches = actor.running.waits(event), actor.running.watches(event)
         group, kept = (False, None) if actor is None else (actor.routing.group, actor.kept.values)
-        setting = Setting(shared.username, group, _HAS_NO_NUMBER, at, None, kept, asked)
+        setting = Setting(shared.username, group, _HAS_NO_NUMBER, at, None, kept)
 
         def failed(name: str, error: Exception) -> None:
             failures.append(name)
@@ -262,12 +256,12 @@ class EarlyDoor:
 
     # --- conversations that begin
 
-    def _begins(self, event: Event, at: int, asked: Verdicts) -> Begins | None:
+    def _begins(self, event: Event, at: int) -> Begins | None:
         shared, services, chat_id = self._shared, self._services, event.chat_id
         # Before the event is stored, the chat's data can't be read.
         if shared.table.asks_kept or shared.commits.has_data(chat_id):
             return None
-        start = self._decide(event, at, None, asked)
+        start = self._decide(event, at, None)
         if type(start) is not Start or start.call is not None:
             return None
         if start.route.kind is not RouteKind.CONVERSATION:
@@ -321,11 +315,6 @@ class EarlyDoor:
             begins.reads, begins.values = False, None
 
     # --- events that are being stored
-
-    def number(self, asked: Verdicts, row: InboxRow) -> None:
-        """Keep the filters' verdicts on an event under its row number, so that no filter runs again."""
-        if (said := asked.said.get(_HAS_NO_NUMBER)) is not None:
-            self._shared.commits.asked.said[row.seq] = said
 
     def came(self, coming: Coming) -> None:
         """Finish an event that was stored or refused: the event's chat may take other events early again."""

@@ -27,7 +27,6 @@ from .routes import routing
 from .routes.declarations import Per, Table
 from .routes.filters import Setting, is_payment
 from .routes.routing import Break, Case, Decision, Delivery, Drop, End, Give, Queue, Start, Tell, Wait, Watch
-from .routes.verdicts import Verdicts
 from .running.failures import report_filter
 from .shared import Shared
 
@@ -306,9 +305,7 @@ class ChatRouting:
 
     def _setting(self, delivery: Delivery) -> Setting:
         shared, memory = self._shared, self._shared.services.memory
-        asked = shared.commits.asked if delivery.seq > 0 else Verdicts()
-        values = self._kept.values
-        return Setting(shared.username, self.group, delivery.seq, delivery.at, memory, values, asked)
+        return Setting(shared.username, self.group, delivery.seq, delivery.at, memory, self._kept.values)
 
     def _case(
         self, delivery: Delivery, watches: Sequence[Watch] = (), waits: Waits = (), live: Waits | None = None
@@ -324,17 +321,13 @@ class ChatRouting:
 
     # --- incoming events
 
-    def decide(self, delivery: Delivery, *, jumped: bool = False) -> Decision:
-        """Decide about an event in its turn.
-
-        Args:
-            jumped: whether the event came while the chat was behind, and `jump` returned None for it.
-        """
+    def decide(self, delivery: Delivery) -> Decision:
+        """Decide about an event in its turn."""
         waits, live = self._places.waits(delivery.event, delivery.at)
         watches = self._places.watches(delivery.event, delivery.at)
         if live is not None and self._places.is_typed_for_parked(delivery):
             return Queue()  # the message is for the parked aside
-        return routing.decide(self._case(delivery, watches, waits, live), jumped=jumped)
+        return routing.decide(self._case(delivery, watches, waits, live))
 
     def jump(self, delivery: Delivery) -> Drop | Start | End | Halt | Order | None:
         """Decide about an event ahead of its turn. Return None if the event isn't urgent."""

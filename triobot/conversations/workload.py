@@ -27,7 +27,6 @@ from ..errors import LocalProtocolError, StoreFullError
 from ..seams.inbox import RedeliveredError
 from ..seams.writes import Accept, Consume, JournalConflictError, PutData, StaleRowError, Write
 from ..wire.ids import ChatId
-from .routes.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from ..store import Store
@@ -135,7 +134,6 @@ class CommitQueue:
     doesn't affect other writers' units. The refused unit's writer is told before any waiting task is woken.
 
     Attributes:
-        asked: filters' verdicts on rows that aren't consumed yet.
         added: number of units that were added so far.
     """
 
@@ -152,16 +150,11 @@ class CommitQueue:
         self._waiting: dict[trio.lowlevel.Task, int] = {}
         self._over = False
         self._in_doubt = False
-        self.asked: Final = Verdicts()
         self._some = trio.Event()
         self._has_some = False
 
     def add(self, writes: Sequence[Write], writer: UnitWriter | None = None) -> int:
         """Add writes as one unit. Return the number of units so far, for `wait_for`."""
-        if self.asked.said:
-            for write in writes:
-                for seq in write.seqs if type(write) is Consume else ():
-                    self.asked.said.pop(seq, None)
         if writes and not self._has_noted(writes, writer):
             unit = _Unit(tuple(writes), writer)
             self._units.append(unit)

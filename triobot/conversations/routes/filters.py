@@ -1,8 +1,8 @@
 """Filters: select the events for a route or a wait, and convert them.
 
 A `Filter[E]` returns an `E` for an event that it takes, and None for any other. Join filters with ``|``,
-``&`` and ``~``; ``a & b`` has the type of `a`. A filter runs once for each live event, and never on replay.
-So a filter may read mutable state.
+``&`` and ``~``; ``a & b`` has the type of `a`. A filter runs when an event arrives, again when a queued event
+is routed, and never on replay. So a filter may read mutable state, but must not change any.
 
 Only `signal`, and filters joined to it with ``&``, take signals. Other filters are for users' events, so
 ``~text()`` doesn't take signals either.
@@ -14,7 +14,7 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping, Sequence
 from itertools import product
-from typing import Any, Final, Generic, NoReturn, TypeAlias, cast, final, overload
+from typing import Final, Generic, NoReturn, TypeAlias, cast, final, overload
 
 import attrs
 from typing_extensions import TypeVar
@@ -30,7 +30,6 @@ from ..data import ReadKey, check_key
 from ..questions.keys import LASTING, check_kind, decode_key
 from .typed import fold as fold
 from .typed import read_command
-from .verdicts import Verdicts
 
 E_co = TypeVar("E_co", covariant=True, default=Event)
 F = TypeVar("F")
@@ -55,7 +54,6 @@ class Setting:
         memory: filters' memory in this run of the bot, by a key of each filter; None for an event that isn't
             stored yet.
         kept: the chat's data as text, by key; None if they are not loaded.
-        asked: cached results of authors' conditions.
     """
 
     username: str | None = None
@@ -66,23 +64,6 @@ class Setting:
         factory=lambda: dict[object, object](), eq=False, repr=False
     )
     kept: Mapping[str, str] | None = attrs.field(default=None, eq=False, repr=False)
-    asked: Verdicts = attrs.field(factory=Verdicts, eq=False, repr=False)
-
-    def says(self, own: object, condition: Callable[[Any], object], value: object) -> bool:
-        """Return a condition's result for `value`; call the author's condition once for each event.
-
-        Args:
-            own: identity of the filter, as several may have the same condition.
-        """
-        said, key = self.asked.said.setdefault(self.seq, {}), (self.asked.taker, own)
-        if key not in said:
-            try:
-                said[key] = bool(condition(value))
-            except BaseException as error:
-                said[key] = error
-        if isinstance(answer := said[key], BaseException):
-            raise answer
-        return bool(answer)
 
 
 Look: TypeAlias = Callable[[Event, Setting], F | None]
@@ -158,7 +139,7 @@ class Filter(Generic[E_co]):
         """Return a filter for events that this filter takes and `condition` accepts.
 
         The condition gets the value that this filter makes of the event. It must be quick and must not wait.
-        It runs once for each live event, and may read mutable state.
+        It may read mutable state, and may run several times for an event.
 
         Raises:
             ConfigError: `condition` is not a function, or is async.
@@ -171,7 +152,7 @@ class Filter(Generic[E_co]):
 
         def see(event: Event, setting: Setting) -> E_co | None:
             taken = self.see(event, setting)
-            return taken if taken is not None and setting.says(see, condition, taken) else None
+            return taken if taken is not None and condition(taken) else None
 
         kinds = _both(self.kinds, _of_condition("where", condition))
         return Filter(see, f"{self.name}.where(...)", self.signals, kinds, self.asks_kept)
@@ -414,7 +395,7 @@ def when(condition: Callable[[Event], bool]) -> Filter[Event]:
     _check_condition(condition, "when()", "an event")
 
     def see(event: Event, setting: Setting) -> Event | None:
-        return event if setting.says(see, condition, event) else None
+        return event if condition(event) else None
 
     return Filter(see, "when(...)", kinds=_of_condition("when", condition))
 
@@ -422,8 +403,8 @@ def when(condition: Callable[[Event], bool]) -> Filter[Event]:
 def kept(key: ReadKey[S], condition: Callable[[S], bool] | None = None) -> Filter[Event]:
     """Take events of chats with a true value under a key, or with a value for which `condition` returns true.
 
-    The filter runs once, when the event arrives. The filter reads the same data as the chat's conversations;
-    the journal records which conversation got the event. The data are loaded with the event, but only in bots
+    The filter reads the same data as the chat's conversations; the journal records which conversation got the
+    event. The data are loaded with the event, but only in bots
     with a route that uses `kept`. An empty slot has its key's default; without a default, the filter takes
     nothing. The filter can't read data of a person or of the bot, because filters can't wait.
 
@@ -446,7 +427,7 @@ def kept(key: ReadKey[S], condition: Callable[[S], bool] | None = None) -> Filte
             value = key.load((setting.kept or {}).get(key.name))
         except KeyError:
             return None
-        return event if (value if condition is None else setting.says(see, condition, value)) else None
+        return event if (value if condition is None else condition(value)) else None
 
     kinds = _of_condition("kept", condition, key.name)
     return Filter(see, f"kept({key.name})", kinds=kinds, asks_kept=True)

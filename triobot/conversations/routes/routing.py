@@ -421,13 +421,8 @@ def known(table: Table, event: Event | None) -> Event | None:
     return as_event(attrs.evolve(asked, name=route.name))
 
 
-def decide(case: Case, *, jumped: bool = False) -> Decision:
-    """Decide where an event goes.
-
-    Args:
-        jumped: whether `jump` has tried the first rows when the event arrived; a route's filter runs only
-            once.
-    """
+def decide(case: Case) -> Decision:
+    """Decide where an event goes."""
     if (asked := asked_of(case.event)) is not None:
         return _asked(asked, case)
     if is_payment(case.event):
@@ -435,7 +430,7 @@ def decide(case: Case, *, jumped: bool = False) -> Decision:
         charges = (wait for wait in case.waits if wait.question)
         return _first(case.event, case.setting, charges) or Drop("payment_without_charge")
     rows = ROWS if case.waits or case.watches or case.live is not None else _AT_REST
-    return _walk(case, [row for row in rows if not row.once] if jumped else rows) or Drop("nobody")
+    return _walk(case, rows) or Drop("nobody")
 
 
 def jump(case: Case) -> Drop | Start | End | Halt | Order | None:
@@ -470,7 +465,6 @@ def _asked(asked: Call | Halt | Order, case: Case) -> Start | Queue | Halt | Ord
 
 
 def _ignored(case: Case) -> Decision | None:
-    case.setting.asked.taker = None
     for ignored in case.table.ignored:
         if _look(ignored.filter, case.event, case.setting, case.failed) is not None:
             return Drop("ignored", ignored.say)
@@ -482,7 +476,6 @@ def end(case: Case) -> End | None:
     for watch in case.watches:
         if not watch.open or not concerns(case.event, watch.owner):
             continue
-        case.setting.asked.taker = watch
         if (value := _look(watch, case.event, case.setting, case.failed)) is not None:
             return End(watch, value)
     return None
@@ -529,7 +522,6 @@ def _nobody(case: Case) -> Decision | None:
 
 
 def _started(case: Case, routes: Iterable[Route]) -> Start | None:
-    case.setting.asked.taker = None
     for route in routes:
         if (value := _look(route.filter, case.event, case.setting, case.failed)) is not None:
             return Start(route, value)
@@ -545,22 +537,20 @@ class Row:
         name: name of the taker.
         take: returns the decision, or None to try the next row.
         jumps: Whether the row takes an event before the chat's queued events.
-        once: Whether the row is tried only when the event arrives, and not again at its turn.
         within: Whether the row needs running conversations.
     """
 
     name: str
     take: Callable[[Case], Decision | None] = attrs.field(repr=False)
     jumps: bool = False
-    once: bool = False
     within: bool = False
 
 
 ROWS: Final[tuple[Row, ...]] = (
-    Row("ignore", _ignored, jumps=True, once=True),
+    Row("ignore", _ignored, jumps=True),
     Row("block", end, jumps=True, within=True),
-    Row("interrupt", lambda case: _started(case, case.table.interrupts), jumps=True, once=True),
-    Row("aside", lambda case: _started(case, case.table.asides), jumps=True, once=True),
+    Row("interrupt", lambda case: _started(case, case.table.interrupts), jumps=True),
+    Row("aside", lambda case: _started(case, case.table.asides), jumps=True),
     Row("question", _question, within=True),
     Row("wait", _newest_wait, within=True),
     Row("parked", _parked),
@@ -614,7 +604,6 @@ def _first(
     for wait in waits:
         if not concerns(event, wait.owner):
             continue
-        setting.asked.taker = wait
         try:
             value = wait.look(event, setting)
             if value is None and also and wait.also is not None:
