@@ -10,19 +10,18 @@ import pytest
 from triobot.conversations.routes.filters import Filter, Setting
 from triobot.conversations.routes.router import Ignored, Route, RouteKind, Table
 from triobot.conversations.routes.routing import (
-    Break,
+    Broken,
     Case,
     Decision,
     Delivery,
     Drop,
-    End,
     Expire,
     Give,
     Otherwise,
     Queue,
     Start,
     Taken,
-    Tell,
+    Unfit,
     Wait,
     Watch,
     decide,
@@ -146,15 +145,15 @@ def name_of(decision: Decision) -> str:
     match decision:
         case Drop("ignored"):
             return "ignored"
-        case End():
+        case Give(Watch()):
             return "block"
         case Start(Route(kind=kind)):
             return kind.value
-        case Give(wait, _):
+        case Give(Wait() as wait, Taken()):
             return "question" if wait.question else "wait"
         case Queue():
             return "mailbox"
-        case Tell() | Drop("unasked"):
+        case Give(Wait(), Unfit()) | Drop("unasked"):
             return "unasked"
         case Expire() | Drop("not_asked"):
             return "expired"
@@ -224,7 +223,7 @@ def test_payments_go_to_their_charge_and_never_to_an_authors_filter(event: Event
     """Nor do routes that take anything see them."""
     charge, receive = a_wait(question=True), a_wait()
     busy = World(ANY, ANY, ANY, ANY, (receive, charge), (receive, charge))
-    assert busy.decide(event) == Give(charge, event)
+    assert busy.decide(event) == Give(charge, Taken(event))
     assert World(ANY, ANY, ANY, ANY, (receive,), (receive,)).decide(event) == Drop("payment_without_charge")
     assert World(ANY, ANY, ANY, ANY).decide(event) == Drop("payment_without_charge")
 
@@ -232,9 +231,9 @@ def test_payments_go_to_their_charge_and_never_to_an_authors_filter(event: Event
 def test_a_payment_waits_at_a_charge_that_is_looking_at_another() -> None:
     """Two taps in one moment: the second is a hint as good as the first."""
     charge = a_wait(question=True)
-    charge.give(Taken(Delivery(1, PAY), PAY))
+    charge.give(Delivery(1, PAY), Taken(PAY))
     assert not charge.open
-    assert World(waits=(charge,)).decide(PAY) == Give(charge, PAY)
+    assert World(waits=(charge,)).decide(PAY) == Give(charge, Taken(PAY))
     assert World(waits=(charge,), live=()).decide(MESSAGE) == Queue()
 
 
@@ -244,9 +243,9 @@ def test_a_payment_waits_at_a_charge_that_is_looking_at_another() -> None:
 def test_the_newest_open_block_that_takes_it_ends() -> None:
     """Those that have been ended, and those that don't take it, are passed over."""
     ended, refusing, taking, older = a_watch(), a_watch(NONE), a_watch(), a_watch()
-    ended.give(Taken(Delivery(1, MESSAGE), MESSAGE))
+    ended.give(Delivery(1, MESSAGE), Taken(MESSAGE))
     watches = (ended, refusing, taking, older)
-    assert World(watches=watches).decide(MESSAGE) == End(taking, MESSAGE)
+    assert World(watches=watches).decide(MESSAGE) == Give(taking, Taken(MESSAGE))
 
 
 @pytest.mark.parametrize("event", [PAY, INVOICE])
@@ -268,9 +267,9 @@ def test_a_blocks_filter_that_raises_takes_nothing_and_is_told() -> None:
 def test_the_newest_open_wait_that_takes_it_has_it() -> None:
     """Closed ones, and those that don't take it, are passed over."""
     closed, refusing, taking, older = a_wait(), a_wait(NONE), a_wait(), a_wait()
-    closed.give(Taken(Delivery(1, MESSAGE), MESSAGE))
+    closed.give(Delivery(1, MESSAGE), Taken(MESSAGE))
     waits = (closed, refusing, taking, older)
-    assert World(waits=waits, live=waits).decide(MESSAGE) == Give(taking, MESSAGE)
+    assert World(waits=waits, live=waits).decide(MESSAGE) == Give(taking, Taken(MESSAGE))
 
 
 @pytest.mark.parametrize(
@@ -298,7 +297,7 @@ def test_what_a_parked_wait_does_with_the_rest(
     parked = a_wait(NONE, otherwise, parked=True)
     decision = World(waits=(parked,), live=(parked,)).decide(event)
     if expected == "Tell":
-        assert decision == Tell(parked)
+        assert decision == Give(parked, Unfit())
     else:
         assert expected == name_of(decision)
 
@@ -341,10 +340,11 @@ def test_a_waits_filter_that_raises_wakes_its_wait() -> None:
     """Whoever waits with it hears of it."""
     wait = a_wait(BAD)
     decision = World(waits=(wait,), live=(wait,)).decide(MESSAGE)
-    assert isinstance(decision, Break)
-    assert isinstance(decision.error, KeyError)
     offered = offer(MESSAGE, SETTING, wait)
-    assert isinstance(offered, Break)
+    for found in (decision, offered):
+        assert isinstance(found, Give)
+        assert isinstance(found.answer, Broken)
+        assert isinstance(found.answer.error, KeyError)
 
 
 # --- tokens

@@ -20,13 +20,12 @@ from triobot.conversations.routes.routing import (
     Case,
     Decision,
     Drop,
-    End,
     Expire,
     Give,
     Otherwise,
     Queue,
     Start,
-    Tell,
+    Unfit,
     Wait,
     Watch,
     decide,
@@ -199,12 +198,10 @@ def code(world: World, *, only_jump: bool = False) -> str:
             return "later"
         case Start(route, _):
             return route.name
-        case Give(wait, _):
-            return f"wait {marks[id(wait)].opened}"
-        case End(watch, _):
+        case Give(Watch() as watch):
             return f"block {marks[id(watch)].opened}"
-        case Tell(wait):
-            return f"tell {marks[id(wait)].opened}"
+        case Give(wait, answer):
+            return f"{'tell' if isinstance(answer, Unfit) else 'wait'} {marks[id(wait)].opened}"
         case Drop(why):
             return "ignore" if why == "ignored" else why
         case Queue():

@@ -139,8 +139,8 @@ class Scope(Generic[E_co]):
             return  # the conversation was evicted: the event is still in the inbox
         if self._scope.event is None:
             taken, watch.taken = watch.taken, None
-            if taken is not None and operations.run.withdraw(taken.delivery.seq):
-                operations.actor.give_back(conversation, taken.delivery, jumps=True)
+            if taken is not None and operations.run.withdraw(taken[0].seq):
+                operations.actor.give_back(conversation, taken[0], jumps=True)
             return
         event, _, _, (value,) = cast("tuple[Event, int, int, tuple[object]]", self._scope.event)
         self._event = cast("E_co", value)

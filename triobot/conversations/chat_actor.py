@@ -33,7 +33,7 @@ from .mailbox import Mailbox, ends
 from .refusals import Refusals
 from .revival.crash_counts import LOOKED_AT
 from .routes import routing
-from .routes.routing import BOARD, Answer, Decision, Delivery, Queue, Start, Taken, Wait, Watch, is_beside
+from .routes.routing import BOARD, Decision, Delivery, Give, Queue, Start, Wait, Watch, is_beside
 from .running_set import ChatRouting, RunningSet
 from .shared import Shared
 from .workload import UnitWriter
@@ -181,12 +181,8 @@ class ChatActor:
                 self._drop(delivery, why, say)
             case Start():
                 self._start(decision, delivery)
-            case routing.End(taker, value) | routing.Give(taker, value):
-                self._give(taker, Taken(delivery, value))
-            case routing.Break(wait, error):
-                self._give(wait, routing.Broken(delivery, error))
-            case routing.Tell(wait):
-                self._give(wait, routing.Unfit(delivery))
+            case Give():
+                self._give(decision, delivery)
             case Queue():
                 self.mailbox.put(delivery)
             case routing.Expire():
@@ -197,15 +193,15 @@ class ChatActor:
             case Order():
                 self._obey(decision, delivery)
 
-    def _give(self, taker: Wait | Watch, answer: Answer) -> None:
+    def _give(self, give: Give, delivery: Delivery) -> None:
         """Give an answer to the conversation with this wait or block, and mark the question as answered."""
-        if (conversation := self.running.who_has(taker)) is not None:
-            taker.give(answer)
-            conversation.bring(answer.delivery)
-        event = answer.delivery.event
+        if (conversation := self.running.who_has(give.taker)) is not None:
+            give.taker.give(delivery, give.answer)
+            conversation.bring(delivery)
+        event = delivery.event
         asked = None if isinstance(event, Message) else self.refusals.question_of(event)
-        if asked is not None and isinstance(answer, Taken):
-            self.shared.answers.answered(asked, answer.delivery.at)
+        if asked is not None and isinstance(give.answer, routing.Taken):
+            self.shared.answers.answered(asked, delivery.at)
 
     def _start(self, start: Start, delivery: Delivery) -> None:
         if is_beside(start):
@@ -417,10 +413,11 @@ class ChatActor:
                 decision = self.routing.decide(delivery)
             finally:
                 self.shared.crashes.at_work[LOOKED_AT] = 0
-            if isinstance(decision, Queue | routing.Give | routing.Tell | routing.Break | routing.End):
+            if isinstance(decision, Queue | Give):
                 # A wait or block that was open before this turn gets the event, even if this turn opens
                 # another wait.
-                self._act(Queue() if isinstance(decision, routing.Tell) else decision, delivery)
+                unfit = isinstance(decision, Give) and isinstance(decision.answer, routing.Unfit)
+                self._act(Queue() if unfit else decision, delivery)
                 self.mailbox.found(delivery)
                 # `deliver` doesn't get an event that is consumed before the chat's rows are read again.
                 self.sender = None if delivery.event.sender is None else delivery.event.sender.id

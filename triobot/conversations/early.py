@@ -214,9 +214,12 @@ class EarlyDoor:
         ):
             return None
         given = self._decide(event, arrival.at, actor)
-        if type(given) is not Give or not given.wait.resting or given.wait.question:
+        if type(given) is not Give or type(given.answer) is not Taken:
             return None
-        conversation = actor.running.who_has(given.wait)
+        wait = given.taker
+        if type(wait) is not Wait or not wait.resting or wait.question:
+            return None
+        conversation = actor.running.who_has(wait)
         if conversation is None or (writer := conversation.writer) is None or not writer.can_deliver_early:
             return None
         if key is not None:
@@ -227,7 +230,7 @@ class EarlyDoor:
         self._shared.work.count("answered_at_once")
         taken = writer.take(arrival, partial(actor.calls.take_back, actor))
         delivery = Delivery(_HAS_NO_NUMBER, event, arrival.at)
-        given.wait.give(Taken(delivery, given.value))
+        wait.give(delivery, given.answer)
         conversation.bring(delivery)
         return taken
 

@@ -26,7 +26,7 @@ from .notices import Unheard, Untaken
 from .routes import routing
 from .routes.declarations import Per, Table
 from .routes.filters import Setting, is_payment
-from .routes.routing import Break, Case, Decision, Delivery, Drop, End, Give, Queue, Start, Tell, Wait, Watch
+from .routes.routing import Case, Decision, Delivery, Drop, Give, Queue, Start, Unfit, Wait, Watch
 from .running.failures import report_filter
 from .shared import Shared
 
@@ -329,7 +329,7 @@ class ChatRouting:
             return Queue()  # the message is for the parked aside
         return routing.decide(self._case(delivery, watches, waits, live))
 
-    def jump(self, delivery: Delivery) -> Drop | Start | End | Halt | Order | None:
+    def jump(self, delivery: Delivery) -> Drop | Start | Give | Halt | Order | None:
         """Decide about an event ahead of its turn. Return None if the event isn't urgent."""
         return routing.jump(self._case(delivery, self._places.watches(delivery.event, delivery.at)))
 
@@ -407,7 +407,7 @@ class ChatRouting:
         queues = not resting or self._places.kept_for(delivery)
         return Queue() if queues else routing.unfit(event, setting, wait)
 
-    def end(self, conversation: Conversation, watch: Watch) -> tuple[End, Delivery] | None:
+    def end(self, conversation: Conversation, watch: Watch) -> tuple[Give, Delivery] | None:
         """Return the first queued event that ends a conversation's block, if there is one."""
         for delivery in (one for one in self._mailbox.waiting if self._places.is_for(one, conversation)):
             if (ended := routing.end(self._case(delivery, (watch,)))) is not None:
@@ -449,9 +449,11 @@ class ChatRouting:
             if not (mine and isinstance(event, Message | Press | Submission)):
                 continue
             match self.decide(delivery):
-                case Give(wait) | Break(wait) if wait in conversation.waits and wait not in taken:
+                case Give(Wait() as wait, answer) if (
+                    wait in conversation.waits and wait not in taken and not isinstance(answer, Unfit)
+                ):
                     taken.append(wait)
-                case Give(wait) | Break(wait) | Tell(wait) if isinstance(event, Message) and wait in waits:
+                case Give(wait) if isinstance(event, Message) and wait in waits:
                     typed.append(delivery)
                 case Queue() if isinstance(event, Message):
                     typed.append(delivery)

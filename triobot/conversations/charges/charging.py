@@ -254,14 +254,14 @@ class RunningCharge:
             event = cast("Event", PaymentNews(self._asked.chat_id))
             at = self._operations.services.clock.now()
             delivery = Delivery(0, event, at)
-            self._wait.give(Taken(delivery, ending))
+            self._wait.give(delivery, Taken(ending))
             self._operations.conversation.bring(delivery)
 
     def _forget_news(self) -> None:
         self._wait.when_resting = None
         if self._ticket is not None:
             self._ticket.listen(None)
-        if self._wait.let_go(0) is not None and not self._operations.conversation.dead:
+        if self._wait.let_go(0) and not self._operations.conversation.dead:
             self._operations.run.withdraw(0)
 
     # --- sending

@@ -97,9 +97,9 @@ def look_again(operations: Operations, wait: Wait) -> None:
     given = wait.let_all_go()
     if operations.conversation.dead:
         return  # the events wait in the inbox
-    for answer in given:
-        if operations.run.withdraw(answer.delivery.seq) and answer.delivery.seq:
-            operations.actor.give_back(operations.conversation, answer.delivery)
+    for delivery in given:
+        if operations.run.withdraw(delivery.seq) and delivery.seq:
+            operations.actor.give_back(operations.conversation, delivery)
 
 
 def _tell_resting(wait: Wait) -> None:

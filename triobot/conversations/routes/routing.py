@@ -97,9 +97,8 @@ class Delivery:
 @final
 @frozen
 class Taken:
-    """Answer for an event that a wait takes, with the value that the wait's filter made."""
+    """Answer for an event that a wait or block takes, with the value that the filter made."""
 
-    delivery: Delivery
     value: object = attrs.field(repr=False)
 
 
@@ -108,15 +107,12 @@ class Taken:
 class Unfit:
     """Answer for a message that doesn't fit a wait: the conversation sends the hint after earlier sends."""
 
-    delivery: Delivery
-
 
 @final
 @frozen
 class Broken:
     """Answer for an event on which a wait's filter failed; the error is raised in the conversation."""
 
-    delivery: Delivery
     error: Exception = attrs.field(repr=False)
 
 
@@ -166,7 +162,9 @@ class Wait:
     rests: bool = attrs.field(default=False, init=False)
     around: Sequence[trio.CancelScope] = attrs.field(default=(), init=False, repr=False)
     when_resting: Callable[[], None] | None = attrs.field(default=None, init=False, repr=False)
-    ready: dict[int, Answer] = attrs.field(factory=dict[int, "Answer"], init=False)
+    ready: dict[int, tuple[Delivery, Answer]] = attrs.field(
+        factory=dict[int, "tuple[Delivery, Answer]"], init=False
+    )
 
     @property
     def hint(self) -> str:
@@ -183,17 +181,17 @@ class Wait:
         """Whether the task waits for an event, has no event yet, and is not cancelled."""
         return self.rests and not self.ready and not is_cut(self.around)
 
-    def give(self, answer: Answer) -> None:
+    def give(self, delivery: Delivery, answer: Answer) -> None:
         """Give an event to the wait. The wait's run gets the event next; see `Conversation.give`."""
-        self.ready[answer.delivery.seq] = answer
+        self.ready[delivery.seq] = delivery, answer
 
-    def let_go(self, seq: int) -> Answer | None:
-        """Remove and return the wait's unread event with this inbox row, if there is one."""
-        return self.ready.pop(seq, None)
+    def let_go(self, seq: int) -> bool:
+        """Remove the wait's unread event with this inbox row. Return whether there was one."""
+        return self.ready.pop(seq, None) is not None
 
-    def let_all_go(self) -> Sequence[Answer]:
+    def let_all_go(self) -> Sequence[Delivery]:
         """Remove and return all unread events."""
-        given, self.ready = list(self.ready.values()), {}
+        given, self.ready = [delivery for delivery, _ in self.ready.values()], {}
         return given
 
     def hear_no_more(self) -> None:
@@ -206,16 +204,16 @@ class Wait:
 
         So the wait itself serves as the filter of its operation.
         """
-        answer = self.ready.get(delivery.seq)
-        if answer is None:
+        given = self.ready.get(delivery.seq)
+        if given is None:
             return LEFT
         told = (delivery.event, delivery.seq, delivery.at)
-        match answer:
-            case Taken(_, value):
+        match given[1]:
+            case Taken(value):
                 return (*told, (value,))
             case Unfit():
                 return (*told, None)
-            case Broken(_, error):
+            case Broken(error):
                 return (*told, None, CODEC.node_of_error(error))
 
 
@@ -230,7 +228,7 @@ class Watch:
         since, opened, owner: as for a wait.
         scope: id of the block.
         cut: whether the block is already ending, according to the journal; the same after a restart.
-        taken: the event that ends the block; a watch takes only one.
+        taken: the event that ends the block, with its answer; a watch takes only one.
     """
 
     look: Callable[[Event, Setting], object | None] = attrs.field(repr=False)
@@ -240,22 +238,22 @@ class Watch:
     owner: SenderId | None = attrs.field(default=None, kw_only=True)
     scope: Id = attrs.field(default="", init=False)
     cut: Callable[[], bool] = attrs.field(default=lambda: False, kw_only=True, repr=False)
-    taken: Answer | None = attrs.field(default=None, init=False)
+    taken: tuple[Delivery, Answer] | None = attrs.field(default=None, init=False)
 
     @property
     def open(self) -> bool:
         """Whether an event can still end the block."""
         return self.taken is None and not self.cut()
 
-    def give(self, answer: Answer) -> None:
+    def give(self, delivery: Delivery, answer: Answer) -> None:
         """End the block with an event. The block's run gets the event next; see `Conversation.give`."""
-        self.taken = answer
+        self.taken = delivery, answer
 
     def __call__(self, delivery: Delivery) -> object:
         """Return the value to record for the event that ends the block; `LEFT` for any other event."""
-        if type(self.taken) is not Taken or self.taken.delivery.seq != delivery.seq:
+        if self.taken is None or self.taken[0].seq != delivery.seq or type(self.taken[1]) is not Taken:
             return LEFT
-        return (delivery.event, delivery.seq, delivery.at, (self.taken.value,))
+        return (delivery.event, delivery.seq, delivery.at, (self.taken[1].value,))
 
 
 TOKEN_BYTES: Final = 5
@@ -336,36 +334,13 @@ def interrupts(start: Start) -> bool:
 @final
 @frozen
 class Give:
-    """Decision to wake the wait with the value. Only a payment's callback may go to a closed wait."""
+    """Decision to wake the wait with the answer, or to end the block with it.
 
-    wait: Wait
-    value: object = attrs.field(repr=False)
+    Only a payment's callback may go to a closed wait.
+    """
 
-
-@final
-@frozen
-class End:
-    """Decision to end the block with the value."""
-
-    watch: Watch
-    value: object = attrs.field(repr=False)
-
-
-@final
-@frozen
-class Break:
-    """Decision to wake the wait, because its filter failed."""
-
-    wait: Wait
-    error: Exception = attrs.field(repr=False)
-
-
-@final
-@frozen
-class Tell:
-    """Decision to wake the wait, so that a hint is sent, because a message doesn't fit."""
-
-    wait: Wait
+    taker: Wait | Watch
+    answer: Answer
 
 
 @final
@@ -380,7 +355,7 @@ class Expire:
     """Decision about a press or form of a question that is over."""
 
 
-Decision: TypeAlias = Drop | Start | End | Give | Break | Tell | Queue | Expire | Halt | Order
+Decision: TypeAlias = Drop | Start | Give | Queue | Expire | Halt | Order
 
 
 @final
@@ -433,14 +408,14 @@ def decide(case: Case) -> Decision:
     return _walk(case, rows) or Drop("nobody")
 
 
-def jump(case: Case) -> Drop | Start | End | Halt | Order | None:
+def jump(case: Case) -> Drop | Start | Give | Halt | Order | None:
     """Return the decision for an event that goes ahead of the chat's waiting events; None if it waits."""
     if (asked := asked_of(case.event)) is not None:
         decision = _asked(asked, case)
         if isinstance(decision, Start) and not (is_beside(decision) or interrupts(decision)):
             return None
         return None if isinstance(decision, Queue) else decision
-    return cast("Drop | Start | End | None", _walk(case, [row for row in ROWS if row.jumps]))
+    return cast("Drop | Start | Give | None", _walk(case, [row for row in ROWS if row.jumps]))
 
 
 def _walk(case: Case, rows: Iterable[Row]) -> Decision | None:
@@ -471,13 +446,13 @@ def _ignored(case: Case) -> Decision | None:
     return None
 
 
-def end(case: Case) -> End | None:
+def end(case: Case) -> Give | None:
     """Return the open block that an event ends, if any. A block that opens later tries the event itself."""
     for watch in case.watches:
         if not watch.open or not concerns(case.event, watch.owner):
             continue
         if (value := _look(watch, case.event, case.setting, case.failed)) is not None:
-            return End(watch, value)
+            return Give(watch, Taken(value))
     return None
 
 
@@ -570,7 +545,7 @@ def afresh(case: Case) -> Start | None:
     return None if as_command(case.event, case.setting) is None else begins(case)
 
 
-def offer(event: Event, setting: Setting, wait: Wait) -> Give | Break | None:
+def offer(event: Event, setting: Setting, wait: Wait) -> Give | None:
     """Return the decision of a single wait about an event; None if the wait doesn't take the event."""
     return _first(event, setting, (wait,), also=True)
 
@@ -584,7 +559,7 @@ def unfit(event: Event, setting: Setting, wait: Wait) -> Decision:
     silent = setting.group if isinstance(wait.otherwise, PrivateHint) else wait.otherwise is Otherwise.DROP
     if silent or not isinstance(event, Message):
         return Drop("unasked")
-    return Tell(wait)
+    return Give(wait, Unfit())
 
 
 def concerns(event: Event, owner: SenderId | None) -> bool:
@@ -598,9 +573,7 @@ def concerns(event: Event, owner: SenderId | None) -> bool:
     return sender.id == owner if sender is not None else isinstance(event, Press | Submission)
 
 
-def _first(
-    event: Event, setting: Setting, waits: Iterable[Wait], *, also: bool = False
-) -> Give | Break | None:
+def _first(event: Event, setting: Setting, waits: Iterable[Wait], *, also: bool = False) -> Give | None:
     for wait in waits:
         if not concerns(event, wait.owner):
             continue
@@ -610,10 +583,10 @@ def _first(
                 value = wait.also(event, setting)
         except BaseException as error:
             if wait.open:
-                return Break(wait, contained(error))
+                return Give(wait, Broken(contained(error)))
         else:
             if value is not None:
-                return Give(wait, value)
+                return Give(wait, Taken(value))
     return None
 
 
