@@ -106,6 +106,7 @@ class ConversationTasks:
                 # Called before the apology is sent: the chat must not wait for the apology.
                 actor.ended(conversation)
                 crashes.at_work[RUNS] = 0
+                self._work.commits.end_step()
             if words and conversation.ending is Ending.FAILED:
                 scope.shield = False
                 taken = None if (writer := conversation.writer) is None else writer.ahead

@@ -135,6 +135,7 @@ class CommitQueue:
 
     Attributes:
         added: number of units that were added so far.
+        in_step: whether a step of a conversation's task runs, so that `end_step` follows.
     """
 
     def __init__(self, store: Store, raise_alarm: RaiseAlarm) -> None:
@@ -151,7 +152,7 @@ class CommitQueue:
         self._over = False
         self._in_doubt = False
         self._some = trio.Event()
-        self._has_some = False
+        self._has_some = self.in_step = False
 
     def add(self, writes: Sequence[Write], writer: UnitWriter | None = None) -> int:
         """Add writes as one unit. Return the number of units so far, for `wait_for`."""
@@ -164,8 +165,7 @@ class CommitQueue:
                 elif type(write) is Accept:
                     unit.accepts = True
             self.added += 1
-            if not self._has_some:
-                self._stir()
+            self._stir()
         return self.added
 
     def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
@@ -175,8 +175,7 @@ class CommitQueue:
     def before_writing(self, look: Callable[[], object]) -> None:
         """Call `look` once, shortly before the next commit, which comes soon. `look` may add a unit."""
         self._looks[look] = None
-        if not self._has_some:
-            self._stir()
+        self._stir()
 
     def look_no_more(self, look: Callable[[], object]) -> None:
         """Drop a function that was given to `before_writing` and would add nothing."""
@@ -185,12 +184,29 @@ class CommitQueue:
     def when_written(self, tell: Callable[[], None]) -> None:
         """Call `tell` when everything added in the current step is durable, or when the bot stops."""
         self._told.append(tell)
-        if not self._has_some:
+        self._stir()
+
+    def end_step(self) -> None:
+        """Have the step's writes stored soon, if something of them is left to store.
+
+        Most last steps leave nothing, as a note has the end. Waking the queue's task for nothing would cost
+        an echo 4 % of its function calls.
+        """
+        self.in_step = False
+        if self._looks or self._units or (self._told and self._written < self.added):
             self._stir()
+        else:
+            self._tell_written()
 
     def _stir(self) -> None:
-        self._has_some = True
-        self._some.set()
+        if not (self._has_some or self.in_step):
+            self._has_some = True
+            self._some.set()
+
+    def _tell_written(self) -> None:
+        told, self._told = self._told, []
+        for tell in told:
+            tell()
 
     def _has_noted(self, writes: Sequence[Write], writer: UnitWriter | None) -> bool:
         """Store consumed rows in a note, without a commit, if no other writes come with them or before them.
@@ -269,8 +285,7 @@ class CommitQueue:
             for unit in self._units:
                 unit.error = StoreFullError("the bot stopped before this could be written")
                 _tell(unit)
-            for tell in self._told:
-                tell()
+            self._tell_written()
         if limit.cancelled_caught:
             log.warning("the last %d handled events are still in the inbox", len(self._units))
 

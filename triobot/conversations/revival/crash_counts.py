@@ -126,20 +126,21 @@ class CrashCounts(trio.abc.Instrument):
     @coroutine
     def drive(self, seq: int, inner: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
         """Await a conversation's code in this task; each step writes the conversation's number to a slot."""
-        at_work, task = self.at_work, current_task()
+        at_work, commits, task = self.at_work, self._work.commits, current_task()
         sent: Any = None
         error: BaseException | None = None
         self._own[task] = seq
         code_tasks[task] = seq
         try:
             while True:
-                at_work[RUNS] = seq
+                at_work[RUNS], commits.in_step = seq, True
                 try:
                     trap = inner.send(sent) if error is None else inner.throw(error)
                 except StopIteration as stopped:
                     return cast("T", stopped.value)
                 finally:
                     at_work[RUNS] = 0
+                commits.end_step()
                 if task in step_tasks or task.child_nurseries:
                     self._look_at(task)
                 elif self._wide:
