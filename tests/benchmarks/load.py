@@ -275,6 +275,28 @@ class Load:
             echo: wait for echoes.
             chats: the number of the first one.
         """
+        began, used = time.perf_counter(), time.process_time()
+        users, whole = self.begin(
+            ports, event, connections=connections, each=each, first=first, echo=echo, chats=chats
+        )
+        self.until(lambda: self.run.done >= whole)
+        self._note(began, used)
+        for user in users:
+            user.close()
+        return self.run
+
+    def begin(
+        self,
+        ports: Sequence[int],
+        event: Dialect,
+        *,
+        connections: int,
+        each: int,
+        first: int,
+        echo: bool = True,
+        chats: int = 1000,
+    ) -> tuple[Sequence[_User], int]:
+        """Begin what `converse` does; return the connections, and how many events will have been done."""
         self.run = Run()
         left: dict[int, Iterator[tuple[int, bytes]]] = {}
         users = [_User(self, ports[index % len(ports)]) for index in range(connections)]
@@ -283,15 +305,9 @@ class Load:
             events = [(c, event(c, n)) for n in range(first, first + each) for c in own]
             left[id(user)] = iter(events)
             user.ready = lambda user: _next(user, left[id(user)], echo=echo)
-        whole = connections * 4 * each
-        began, used = time.perf_counter(), time.process_time()
         for user in users:
             user.ready(user)
-        self.until(lambda: self.run.done >= whole)
-        self._note(began, used)
-        for user in users:
-            user.close()
-        return self.run
+        return users, connections * 4 * each
 
     def pour(
         self, port: int, event: Dialect, *, rate: int, seconds: float, first: int, chats: int = 256
