@@ -21,10 +21,10 @@ from triobot.conversations.chat import Chat
 from triobot.conversations.conversation import Ending
 from triobot.conversations.routes.filters import text
 from triobot.conversations.routes.router import Router
-from triobot.errors import BadRequestError, StoreFullError
+from triobot.errors import StoreFullError
 from triobot.seams.money import PutPayment
 from triobot.seams.writes import Write
-from triobot.wire.operations import EditMessage, InquirePayment, Operation, VerifyPayment
+from triobot.wire.operations import InquirePayment, Operation, VerifyPayment
 from triobot.wire.results import PaymentState
 
 # --- links
@@ -194,26 +194,6 @@ class FullLater(FakeStore):
             await trio.lowlevel.checkpoint()
             raise StoreFullError("no room")
         await super().commit(*writes)
-
-
-async def test_a_button_that_can_not_be_exchanged_is_still_watched(autojump_clock: MockClock) -> None:
-    """The user sees the old one: it was never given up for the other, which nobody ever saw."""
-    shop = Shop()
-    async with open_town(shop.bot) as town:
-        await town.says("buy")
-        old = town.pay_button().ref_id
-        town.outbox.fail(BadRequestError("editMessage", 400), lambda op: isinstance(op, EditMessage))
-        await town.pays(code=1003)
-        assert isinstance(shop.outcomes[0], BadRequestError)
-        states = {row.id: row.state for row in await town.store.payments.find(limit=9)}
-        (new,) = states.keys() - {old}
-        assert states[new] == "refused"
-        assert states[old] in ("closing", "check")
-        await trio.sleep(2 * 3600)
-        assert "button_still_live" in await alarms(town)
-        town.outbox.reply(YES, verifies)
-        await town.pays(ref_id=old)
-        assert [money.key for money in shop.given] == [f"button-{old}"]
 
 
 async def test_many_noes_are_one_word() -> None:

@@ -64,7 +64,6 @@ class Shop:
         self.numbers = 0
         self.intends = True
         self.restored_at = 0
-        self.exchanged = 0
         self.restored = False
         self.last_refs: list[str] = []
         store.crash = self.crash
@@ -127,8 +126,6 @@ class Shop:
         for talk in talks:
             assert talk.plan is not None
             if not talk.plan.durable:
-                if talk.before is not None:
-                    await self._mine("conversation", talk.before, "taker_gone")
                 await self._gives_up(talk.id, (Talk(talk.owner, None),))
             elif talk.plan.parks:
                 self.parked[talk.id] = talk
@@ -354,11 +351,9 @@ class Shop:
         if talk.paid:
             await self._waits_for_goods(talk.owner, plan, talk.id)
         else:
-            await self._goes_on(talk.owner, plan, talk.id, talk.before)
+            await self._goes_on(talk.owner, plan, talk.id)
 
-    async def _goes_on(self, owner: str, plan: Plan, id_: RefId, before: RefId | None = None) -> None:
-        if before is not None:
-            return await self._replaces(owner, plan, id_, before)
+    async def _goes_on(self, owner: str, plan: Plan, id_: RefId) -> None:
         entry = await self.books.read(id_)
         if entry is None:
             return None  # a backup was restored meanwhile
@@ -451,9 +446,7 @@ class Shop:
                     return await self.store.commit(*over)
                 case Notice("mismatch"):
                     ends = True
-                case Notice("retry", 1003) if "/" not in entry.owner and entry.message_id is not None:
-                    return await self._exchanges(owner, plan, entry)
-                case Notice("declined") | Notice("retry", 1003):
+                case Notice("declined"):
                     ends = True
                 case Notice("retry"):
                     ends = plan.impatient
@@ -484,56 +477,6 @@ class Shop:
             waits = max(0, deadline - self.simulator.now()) if plan.impatient else float("inf")
             await Pause(waits, self.waiters[id_][1])
         return None
-
-    async def _exchanges(self, owner: str, plan: Plan, entry: Entry) -> None:
-        """Put a button with another number into the place of the one that was declined as a duplicate."""
-        id_ = RefId(str(10**15 + self.chance.randrange(8 * 10**15)))
-        again = Entry(
-            id=id_,
-            kind=entry.kind,
-            chat_id=entry.chat_id,
-            amount=entry.amount,
-            currency=entry.currency,
-            item=entry.item,
-            text=entry.text,
-            owner=f"{owner}/2",
-            taker="conversation",
-            late=entry.late,
-            made_at=self.simulator.now(),
-            expires_at=entry.expires_at,
-        )
-        self.plans[id_] = plan
-        self.last_refs.append(id_)
-        self.waiters[id_] = ([], Signal())
-        await self.books.add(again, Plain("send_begun"), also=(Talk(owner, plan, id_, entry.id),))
-        self.exchanged += 1
-        await self._replaces(owner, plan, id_, entry.id)
-
-    async def _replaces(self, owner: str, plan: Plan, id_: RefId, before: RefId) -> None:
-        entry, old = await self.books.read(id_), await self.books.read(before)
-        if entry is None or old is None:
-            return None  # a backup was restored meanwhile
-        button = PayButton("Pay", entry.amount, entry.id, entry.currency, entry.text)
-        keyboard = InlineKeyboard(((button,),))
-        assert old.message_id is not None
-        edit = EditMessage(entry.chat_id, old.message_id, entry.text, keyboard)
-        while entry.taker == "conversation" and entry.state in ("prepared", "sending", "unsure"):
-            if entry.state != "sending" and not await self._mine("conversation", id_, "send_begun"):
-                break
-            try:
-                await self.platform.perform(edit)
-            except (LostError, NeverLeftError, StatusError):
-                await Pause(2 * SECOND)  # an edit is repeated as often as it takes
-            else:
-                await self.books.move(id_, SendOk(message_id=old.message_id))
-            entry = await self.books.read(id_)
-            assert entry is not None
-        gone = (Plain("taker_gone"), Plain("removed"))
-        also = (Talk(owner, plan, id_),)
-        planned = await self.books.move(before, *gone, also=also, may_fail=True, taker="conversation")
-        if planned is None or not planned.moved:
-            await self.store.commit(*also)
-        return await self._goes_on(owner, plan, id_)
 
     # --- an operator
 

@@ -71,7 +71,7 @@ class Second(Protocol):
 
 @attrs.frozen
 class Talk:
-    """A line of the journal: this conversation is alive, and has this payment, maybe in another's place.
+    """A line of the journal: this conversation is alive, and has this payment.
 
     Attributes:
         paid: it waits for the goods.
@@ -80,7 +80,6 @@ class Talk:
     owner: str
     plan: Plan | None
     id: RefId = NONE
-    before: RefId | None = None
     paid: bool = False
 
 

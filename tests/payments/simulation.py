@@ -44,7 +44,6 @@ class Seen:
     refunded: int = 0
     crashes: int = 0
     restored: int = 0
-    exchanged: int = 0
     outages: int = 0
     asked: int = 0
     reached: Counter[tuple[str, str]] = attrs.field(factory=lambda: Counter[tuple[str, str]]())
@@ -58,7 +57,6 @@ class Seen:
             "refunded",
             "crashes",
             "restored",
-            "exchanged",
             "outages",
             "asked",
         ):
@@ -105,7 +103,6 @@ def _run(seed: int, *, history: bool, second: Second | None) -> Seen:
         second.check_all(store.money)
     seen.payments = len(shop.last_refs)
     seen.asked = platform.asked
-    seen.exchanged = shop.exchanged
     seen.outages = sum(until - since > HOUR for since, until in platform.outages)
     seen.reached = store.reached
     seen.wrong = [f"seed {seed}: {what}" for what in _wrong(simulator, platform, shop, seen)]
@@ -385,7 +382,7 @@ def main() -> int:
     print(
         f"{len(seeds)} worlds, {total.payments} payments, {total.captured} captured, "
         f"{total.granted} granted, {total.refunded} refunded, {total.crashes} crashes, "
-        f"{total.restored} restored backups, {total.exchanged} exchanged buttons, "
+        f"{total.restored} restored backups, "
         f"{total.outages} outages of 70 minutes, "
         f"{total.asked} requests, {time.perf_counter() - began:.0f} s"
     )

@@ -82,7 +82,7 @@ OUTCOMES: Final[dict[Outcome, str]] = {
     "unknown": "`DeliveryUnknownError` for an invoice. For a button, the conversation keeps waiting",
     "retry": "Nothing. triobot sends the user a hint, and the conversation keeps waiting",
     "declined": "`PaymentDeclinedError` after the codes 1001 and 1002. After other codes, triobot sends the "
-    "user a hint once. After 1003, it also sends a new button",
+    "user a hint once",
     "mismatch": "`AmountMismatchError`",
     "paid": "The call returns after the normal end of the aside",
     "handed_over": "`PaymentHandedOverError`: the aside or an operator handles the payment",

@@ -96,16 +96,6 @@ async def is_refused(world: DrivenWorld, ali: Any) -> None:
     await world.waits(seconds=60)
 
 
-async def is_a_duplicate(world: DrivenWorld, ali: Any) -> None:
-    """The platform says that the number was used before; the next button is paid."""
-    await ali.says("buy")
-    await world.waits(seconds=60)
-    await ali.pays(code=1003)
-    await world.waits(minutes=10)  # after a crash, a verify may be on its way for five of them
-    await ali.pays()
-    await world.waits(seconds=60)
-
-
 @pytest.mark.parametrize("at", sample(range(1, 25)))
 async def test_what_is_bought_is_given_whenever_the_process_is_killed(
     at: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
@@ -205,19 +195,6 @@ async def test_a_decline_is_told_whenever_the_process_is_killed(
     assert "Declined." in pizzeria.said
     assert pizzeria.baked == []
     assert states == ["lapsed"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("at", sample(range(1, 46)))
-async def test_a_duplicate_number_is_exchanged_whenever_the_process_is_killed(
-    at: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
-) -> None:
-    pizzeria = Pizzeria()
-    count, states = await play(pizzeria, monkeypatch, at, is_a_duplicate)
-    assert count >= min(at, 38)
-    assert len(set(pizzeria.baked)) == 1
-    assert sorted(states) == ["lapsed", "settled"]
-    assert "Thank you." in pizzeria.said
 
 
 @pytest.mark.parametrize("later", [0, 2])

@@ -25,7 +25,6 @@ MATRICES: dict[Case, int] = {
     charges.test_a_delivery_that_asks_is_given_whenever_the_process_is_killed: 33,
     charges.test_who_is_in_a_hurry_is_given_once_whenever_the_process_is_killed: 25,
     charges.test_money_that_comes_late_is_given_by_the_aside_whenever_the_process_is_killed: 51,
-    charges.test_a_duplicate_number_is_exchanged_whenever_the_process_is_killed: 45,
     invoices.test_what_is_billed_is_given_whenever_the_process_is_killed: 27,
     invoices.test_a_bill_that_is_paid_late_whenever_the_process_is_killed: 33,
     rooms.test_whenever_the_process_is_killed_a_room_hears_all_once_and_in_order: 100,

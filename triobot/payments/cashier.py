@@ -59,7 +59,6 @@ _ENDS: Final[dict[PaymentEnd, tuple[Taker, tuple[Plain, ...]]]] = {
     "failed": ("handler", (Plain("handler_failed"),)),
     "given_up": ("conversation", (Plain("taker_gone"),)),
     "never_left": ("conversation", (Plain("send_never_left"),)),
-    "replaced": ("conversation", (Plain("taker_gone"), Plain("removed"))),
 }
 _PAID: Final[tuple[State, ...]] = ("verified", "delivered")
 _LEFT: Final[tuple[State, ...]] = (*UNPAID, *_PAID)

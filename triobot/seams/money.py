@@ -267,12 +267,12 @@ class Captured:
     reference: str = ""
 
 
-PaymentEnd: TypeAlias = Literal["settled", "failed", "given_up", "never_left", "replaced"]
+PaymentEnd: TypeAlias = Literal["settled", "failed", "given_up", "never_left"]
 """How a conversation's or an aside's part in a payment ended.
 
 ``settled``: the aside has given the goods. ``failed``: the aside has failed; it gets the payment again, after
 a growing delay. ``given_up``: no conversation waits for the payment any more. ``never_left``: the payment was
-given up before its message was sent. ``replaced``: another button took the place of the payment's button.
+given up before its message was sent.
 """
 
 

@@ -48,9 +48,9 @@ from ...seams.outbox import OnUnknown, Urgency
 from ...seams.values import encode_value, register
 from ...seams.writes import Write
 from ...wire.events import Event, Press
-from ...wire.ids import ChatId, MessageId, RefId
+from ...wire.ids import ChatId, RefId
 from ...wire.markup import InlineKeyboard, LinkButton, PayButton
-from ...wire.operations import CreateInvoice, EditMessage, SendMessage
+from ...wire.operations import CreateInvoice, SendMessage
 from ...wire.results import Sent
 from ...wire.rules import check_integer
 from ..blocks import Scope
@@ -77,7 +77,6 @@ log: Final = logging.getLogger("triobot.conversations")
 _NOT_ENOUGH: Final = 1000
 BUTTON_LIFE: Final = 24 * 3600
 """Seconds that a charge waits by default and at most; after that, `PaymentExpiredError` is raised."""
-_DUPLICATE: Final = 1003
 
 
 async def offer_top_up(operations: Operations, url: str | None) -> None:
@@ -129,8 +128,6 @@ class RunningCharge:
 
     Attributes:
         id: the payment's number, once the payment is open.
-        message: the message with the payment button.
-        replaced: Whether the button was replaced by another button.
     """
 
     def __init__(self, operations: Operations, wait: Wait, asked: Charge) -> None:
@@ -141,11 +138,8 @@ class RunningCharge:
         self._looking_up = False
         self._began = False
         self._paid = False
-        self._opened: list[RefId] = []
         self._heard = 0  # revision of the last notice that was handled
         self.id = RefId("")
-        self.message: Sent | None = None
-        self.replaced = False
 
     async def __aenter__(self) -> None:
         own = self._operations.check_task()
@@ -166,8 +160,6 @@ class RunningCharge:
         operations = self._operations
         inside = operations.ahead is None
         self.id = await operations.effect(OperationKind.CHARGE, self._number, inside=inside)
-        self._opened.append(self.id)
-        self._began = False
         if not operations.conversation.replaying:
             ticket, write = payments_of(operations.services).opened(self.id, self._asked)
             # A repeated turn has opened the payment before, and the payment's state may have changed since.
@@ -189,13 +181,12 @@ class RunningCharge:
             self._operations.also("given up", _moves(self._operations, self._given_up))
 
     def _given_up(self, ledger: Cashier) -> Sequence[Write]:
-        """Return the writes that give up every payment that this charge has opened."""
-        never: list[Write] = []
         ticket = self._ticket
+        given_up = ledger.ended(self.id, "given_up")
         # Only if no send was tried: if the button may be on a screen, the user may still pay.
         if ticket is not None and ticket.to_send and not ticket.in_doubt and not self._began:
-            never.append(ledger.ended(ticket.id, "never_left"))
-        return [*never, *(ledger.ended(id_, "given_up") for id_ in self._opened)]
+            return [ledger.ended(self.id, "never_left"), given_up]
+        return [given_up]
 
     # --- its payment, live
 
@@ -274,19 +265,16 @@ class RunningCharge:
 
         Raises: the outbox's errors.
         """
-        self.message = await self._sent(operation)
-
-    async def _sent(self, operation: SendMessage | CreateInvoice | EditMessage) -> Sent | None:
         body, dry = partial(self._send, operation), self._operations.dry
         if dry is not None:
             dry.look.sends(self._operations.check_task(), operation)
         try:
-            return await self._operations.effect(OperationKind.CHARGE, body)
+            await self._operations.effect(OperationKind.CHARGE, body)
         except ForbiddenError:
             self._operations.conversation.refused = True
             raise
 
-    async def _send(self, operation: SendMessage | CreateInvoice | EditMessage, own: Id) -> Sent | None:
+    async def _send(self, operation: SendMessage | CreateInvoice, own: Id) -> Sent | None:
         ticket = await self._ticket_now()
         if not ticket.to_send:  # the request was sent before
             return None if ticket.message_id is None else Sent(self._asked.chat_id, ticket.message_id)
@@ -298,7 +286,7 @@ class RunningCharge:
         return await self._operations.shared.work.see_through(partial(self._carry, ticket, operation, own))
 
     async def _carry(
-        self, ticket: OpenTicket, operation: SendMessage | CreateInvoice | EditMessage, own: Id
+        self, ticket: OpenTicket, operation: SendMessage | CreateInvoice, own: Id
     ) -> Sent | None:
         """Send the request and store the result; return the new message, if the request makes one."""
         outbox, message, twice = self._operations.services.outbox, None, False
@@ -312,9 +300,6 @@ class RunningCharge:
                 case SendMessage():
                     message = await self._show(operation, doubt)
                     moved = ticket.sent(message_id=message.id, twice=twice)
-                case EditMessage():
-                    await outbox.perform(operation, urgency=Urgency.MONEY)
-                    moved = ticket.sent(message_id=operation.message_id)
                 case CreateInvoice():
                     on_unknown = OnUnknown.RAISE
                     created = await outbox.perform(operation, urgency=Urgency.MONEY, on_unknown=on_unknown)
@@ -346,24 +331,6 @@ class RunningCharge:
             self._operations.shared.work.commits.add(moved)
         else:
             writer.write([*moved, *writer.result_of(own, "charge", value)])
-
-    async def replace(self, message_id: MessageId, keyboard: Callable[[RefId], InlineKeyboard]) -> None:
-        """Replace the payment by another payment of the same charge, under another number."""
-        before, ticket = self.id, self._ticket
-        self._seen(waits=False)
-        self.replaced = True
-        self._asked = attrs.evolve(self._asked, owner=f"{self._asked.owner}/2")
-        await self._open()
-        self._seen(waits=True)
-        asked = self._asked
-        await self._sent(EditMessage(asked.chat_id, message_id, asked.text, keyboard(self.id)))
-        # The old payment ends only here: until now the user saw the old button, and could pay.
-        if ticket is not None:
-            ticket.listen(None)
-        moves = _moves(self._operations, lambda ledger: [ledger.ended(before, "replaced")])
-        self._operations.also("replaced", moves)
-        self._opened.remove(before)
-        self._heard = 0
 
     # --- waiting
 
@@ -450,18 +417,13 @@ class RunningCharge:
                 raise AmountMismatchError(self._asked.amount, notice.captured or 0)
             case "handed_over":
                 raise PaymentHandedOverError
-            case "retry" if notice.code == _DUPLICATE:
-                raise PaymentDeclinedError(notice.code)
             case "retry" if notice.code == _NOT_ENOUGH:
                 await offer_top_up(operations, notice.charge_url)
             case "retry":
-                await self.tell_to_press_again()
+                words = operations.conversation.texts.pay_again
+                await operations.perform(SendMessage(self._asked.chat_id, words))
             case _:
                 pass  # paid: handled elsewhere; refused, unknown: the send itself has raised the error
-
-    async def tell_to_press_again(self) -> None:
-        words = SendMessage(self._asked.chat_id, self._operations.conversation.texts.pay_again)
-        await self._operations.perform(words)
 
 
 def _and(found: Sequence[PaymentNotice], notice: PaymentNotice) -> list[PaymentNotice]:
@@ -470,8 +432,8 @@ def _and(found: Sequence[PaymentNotice], notice: PaymentNotice) -> list[PaymentN
 
 
 def _ends(found: Sequence[PaymentNotice]) -> bool:
-    """Whether a notice ends the charge or its button. Only a "retry" with another code ends neither."""
-    return any(notice.outcome != "retry" or notice.code == _DUPLICATE for notice in found)
+    """Whether a notice ends the charge: any but a "retry"."""
+    return any(notice.outcome != "retry" for notice in found)
 
 
 def _not_sent(ticket: OpenTicket, error: Exception, *, twice: bool) -> Sequence[MovePayment]:
@@ -517,17 +479,14 @@ async def charge(
     def look(event: Event, setting: Setting) -> object | None:
         return (keys[event.value],) if isinstance(event, Press) and event.value in keys else None
 
-    def keyboard(number: RefId) -> InlineKeyboard:
-        pay = PayButton(operations.conversation.texts.pay, amount, number, currency, text)
-        return InlineKeyboard(((pay,), *more))
-
     said = policy(otherwise, operations.conversation.texts.want_payment)
     wait = Wait(look, said, question=True, token=token)
 
     def first(number: RefId) -> SendMessage:
-        return SendMessage(asked.chat_id, text, inline_keyboard=keyboard(number))
+        pay = PayButton(operations.conversation.texts.pay, amount, number, currency, text)
+        return SendMessage(asked.chat_id, text, inline_keyboard=InlineKeyboard(((pay,), *more)))
 
-    return await _sell(operations, asked, wait, first, keyboard)
+    return await _sell(operations, asked, wait, first)
 
 
 async def invoice(
@@ -545,7 +504,7 @@ async def invoice(
     operation = CreateInvoice(asked.chat_id, amount, text, expire_time=expires)
     said = policy(otherwise, operations.conversation.texts.want_payment)
     wait = Wait(lambda event, setting: None, said, question=True)
-    await _sell(operations, asked, wait, lambda number: operation, lambda number: InlineKeyboard(()))
+    await _sell(operations, asked, wait, lambda number: operation)
 
 
 async def _sell(
@@ -553,7 +512,6 @@ async def _sell(
     asked: Charge,
     wait: Wait,
     first: Callable[[RefId], SendMessage | CreateInvoice],
-    keyboard: Callable[[RefId], InlineKeyboard],
 ) -> object:
     """Send the request `first`. Return None once the goods are given, or return the key of another button
     that the user pressed.
@@ -565,17 +523,7 @@ async def _sell(
             # The ledger counts the time from the same moment, so a slow send can't outlast its button.
             answer: Captured | tuple[object] | None = None
             with Scope(operations, inf, at=asked.expires_at):
-                while True:
-                    try:
-                        answer = await opened.wait()
-                        break
-                    except PaymentDeclinedError as error:
-                        # Another payment seems to have our number: try once more with another number.
-                        shown = opened.message
-                        if error.code != _DUPLICATE or shown is None or shown.id is None or opened.replaced:
-                            raise
-                    await opened.replace(shown.id, keyboard)
-                    await opened.tell_to_press_again()
+                answer = await opened.wait()
             if answer is None:
                 raise PaymentExpiredError
             if not isinstance(answer, Captured):
