@@ -21,7 +21,7 @@ from typing import Final
 import trio
 
 from triobot.seams.inbox import Arrival
-from triobot.seams.journals import AppendRecords, ConversationId, Lease, PutStanding
+from triobot.seams.journals import AppendRecords, ConversationId, PutStanding
 from triobot.seams.writes import Accept, Write
 from triobot.store import Stamp, Store, open_sqlite
 from triobot.wire.ids import ChatId
@@ -77,21 +77,20 @@ def _ids(parked: int) -> range:
     return range(1, parked + 1)
 
 
-def take(lease: Lease, id_: ConversationId, position: int, arrival: Arrival) -> list[Write]:
+def take(id_: ConversationId, position: int, arrival: Arrival) -> list[Write]:
     return [
         Accept(arrival),
-        AppendRecords(lease, id_, position, (TAKEN % position,)),
-        PutStanding(lease, id_, arrival.at, unfinished=True),
+        AppendRecords(id_, position, (TAKEN % position,)),
+        PutStanding(id_, arrival.at, unfinished=True),
     ]
 
 
 async def one_event(store: Store, id_: int, positions: dict[int, int], chance: random.Random) -> None:
     """An event is accepted and taken in one commit, as when its conversation waits for it."""
-    lease = store.lease
     position = positions.get(id_, len(RECORDS))
     positions[id_] = position + 1
     arrival = Arrival(ChatId(id_), None, 0, "application/json", b"x" * 300, key=f"{id_}:{chance.random()}")
-    await store.commit(*take(lease, ConversationId(id_), position, arrival))
+    await store.commit(*take(ConversationId(id_), position, arrival))
 
 
 async def events(store: Store, parked: int, callers: int, seconds: float, positions: dict[int, int]) -> float:
@@ -120,12 +119,11 @@ async def appends(store: Store, parked: int, callers: int, seconds: float) -> fl
 
     async def call(id_: int) -> None:
         nonlocal done
-        lease = store.lease
         journal = await store.journal(ConversationId(id_))
         assert journal is not None
         for position in range(journal.row.position, 10**9):
             record = TAKEN % position
-            await store.commit(AppendRecords(lease, ConversationId(id_), position, (record,)))
+            await store.commit(AppendRecords(ConversationId(id_), position, (record,)))
             done += 1
 
     begun = time.perf_counter()

@@ -62,13 +62,12 @@ def command(triobot: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
 async def keep_two() -> None:
     """A conversation that waits and one that crashed, as a bot leaves them."""
     async with open_store(STORE, stamp=Stamp("http://127.0.0.1:9", "rig-token"), clock=Clock()) as store:
-        lease = store.lease
         for n, chat in ((1, 7), (2, 8)):
             await store.commit(
-                BeginConversation(lease, ConversationId(n), ChatId(chat), "pizza", "v1", Clock().now()),
-                AppendRecords(lease, ConversationId(n), 0, (RECORD,)),
+                BeginConversation(ConversationId(n), ChatId(chat), "pizza", "v1", Clock().now()),
+                AppendRecords(ConversationId(n), 0, (RECORD,)),
             )
-        await store.commit(EndConversation(lease, ConversationId(2), Clock().now(), "E-5"))
+        await store.commit(EndConversation(ConversationId(2), Clock().now(), "E-5"))
 
 
 def beside_a_bot(*commands: Callable[[], Ended], chat: int = 7) -> list[Ended]:
@@ -291,14 +290,13 @@ async def keep_what_was_said() -> None:
     answer = """["D",9,4,"receive","",{"tuple":["Valiasr 1",41,6,null]},41]"""
     ended = """["Z",9,["builtins.ValueError",["Valiasr 1"]]]"""
     async with open_store(STORE, stamp=Stamp("http://127.0.0.1:9", "rig-token"), clock=Clock()) as store:
-        lease = store.lease
         for n, record in ((1, answer), (2, ended)):
             id = ConversationId(n)
             await store.commit(
-                BeginConversation(lease, id, ChatId(7), "pizza", "v1", Clock().now()),
-                AppendRecords(lease, id, 0, (record,)),
+                BeginConversation(id, ChatId(7), "pizza", "v1", Clock().now()),
+                AppendRecords(id, 0, (record,)),
             )
-        await store.commit(EndConversation(lease, ConversationId(2), Clock().now(), "E-5"))
+        await store.commit(EndConversation(ConversationId(2), Clock().now(), "E-5"))
 
 
 def test_the_list_of_journals_holds_nothing_that_was_said(command: Command) -> None:
@@ -359,11 +357,11 @@ async def keep_parked() -> None:
     """Three conversations of a route that the bot doesn't have any more."""
     async with open_store(STORE, stamp=Stamp("http://127.0.0.1:9", "rig-token"), clock=Clock()) as store:
         for n, because in ((1, "no such route"), (2, "no such route"), (3, "it went on here")):
-            lease, id_ = store.lease, ConversationId(n)
+            id_ = ConversationId(n)
             await store.commit(
-                BeginConversation(lease, id_, ChatId(n), "pizza", "v1", Clock().now()),
-                AppendRecords(lease, id_, 0, (RECORD,)),
-                ParkConversation(lease, id_, Clock().now(), because),
+                BeginConversation(id_, ChatId(n), "pizza", "v1", Clock().now()),
+                AppendRecords(id_, 0, (RECORD,)),
+                ParkConversation(id_, Clock().now(), because),
             )
 
 

@@ -13,7 +13,7 @@ from doubles import FakeClock
 
 from triobot.conversations.workload import CommitQueue, Refusal, Workload
 from triobot.errors import StoreFullError
-from triobot.seams.journals import AppendRecords, ConversationId, Lease
+from triobot.seams.journals import AppendRecords, ConversationId
 from triobot.seams.money import Decided, MovePayment, PaymentRow, PutPayment
 from triobot.seams.writes import Consume, PutSetting, StaleRowError, Write
 from triobot.store import Store
@@ -40,7 +40,7 @@ def never(row: PaymentRow | None) -> Sequence[Decided]:
 
 REFUSED: dict[str, Write] = {
     "StaleRowError": MovePayment(RefId("1111"), never, lambda: None),
-    "JournalConflictError": AppendRecords(Lease(1), ConversationId(5), 0, ("{}",)),
+    "JournalConflictError": AppendRecords(ConversationId(5), 0, ("{}",)),
     "LocalProtocolError": PutPayment(attrs.evolve(ROW, amount=-1), "made", 1),
 }
 

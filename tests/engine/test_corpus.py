@@ -13,7 +13,7 @@ from triobot.engine import Record, Run, decode_record, encode_record
 from triobot.engine import records as tags
 from triobot.engine.records import check_journal, time_of
 from triobot.errors import UnreadableRecordError
-from triobot.seams.journals import ConversationId, ConversationRow, Effect, Journal, Lease
+from triobot.seams.journals import ConversationId, ConversationRow, Effect, Journal
 from triobot.seams.values import decode_value
 from triobot.wire.events import Join, Message, Sender
 from triobot.wire.ids import ChatId, MessageId, SenderId
@@ -103,7 +103,7 @@ def test_what_is_beside_a_journal() -> None:
 
 
 ROW = ConversationRow(
-    ConversationId(1), Lease(0), ChatId(5), "shop.order", "conversation", "1", None, None, 1,
+    ConversationId(1), ChatId(5), "shop.order", "conversation", "1", None, None, 1,
     unfinished=True, wake_at=None, parked_because=None, error=None, in_hand=0, position=1,
     started_at=1, updated_at=1,
 )  # fmt: skip

@@ -47,7 +47,6 @@ from triobot.seams.journals import (
     ConversationRow,
     Journal,
     KeepResult,
-    Lease,
 )
 from triobot.seams.money import RaiseAlarm
 from triobot.seams.writes import Consume, PutData
@@ -98,12 +97,11 @@ async def answer(place: Path, question: Question) -> list[Answer]:
 
 
 async def begin(store: Store, id_: int, chat: int = 7) -> None:
-    lease = store.lease
     conversation = ConversationId(id_)
     await store.commit(
-        BeginConversation(lease, conversation, ChatId(chat), "pizza", "v1", NOON),
-        AppendRecords(lease, conversation, 0, ('["first"]', '["second"]')),
-        KeepResult(lease, conversation, 1, "0.1", NOON, "[]"),
+        BeginConversation(conversation, ChatId(chat), "pizza", "v1", NOON),
+        AppendRecords(conversation, 0, ('["first"]', '["second"]')),
+        KeepResult(conversation, 1, "0.1", NOON, "[]"),
     )
 
 
@@ -148,7 +146,7 @@ async def test_journals_are_listed_in_pages_and_shown_whole(store: Store, place:
     assert [told["conversation"] for told in some] == list(range(101, 221))
     assert [told["conversation"] for told in of_chat] == [101, 104, 107]
     assert every[0]["last_record"] == {"what": "?"}
-    assert (row["conversation"], row["position"], "lease" in row) == (41, 2, False)
+    assert (row["conversation"], row["position"]) == (41, 2)
     assert (first, second) == ({"n": 0, "record": '["first"]'}, {"n": 1, "record": '["second"]'})
     assert (effect["operation"], effect["result"]) == ("0.1", "[]")
 
@@ -210,13 +208,13 @@ async def test_what_chats_keep_is_read_in_pages(store: Store, place: Path) -> No
     assert found == [{"chat_id": n, "value": f"[1,{n}]"} for n in range(-300, 300)]
 
 
-def standing_for(row: InboxRow, lease: Lease) -> Journal | None:
+def standing_for(row: InboxRow) -> Journal | None:
     """What began with a row, made easy."""
     if row.begun is None:
         return None
     id = ConversationId(row.seq)
     it = ConversationRow(
-        id, lease, row.chat_id, "pizza", "conversation", "v1", None, None, 1, True, None, None, None, 0, 1,
+        id, row.chat_id, "pizza", "conversation", "v1", None, None, 1, True, None, None, None, 0, 1,
         NOON, NOON,
     )  # fmt: skip
     return Journal(it, 0, (f'["of {row.seq}"]',), {})

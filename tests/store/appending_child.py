@@ -17,7 +17,6 @@ from triobot.seams.journals import (
     ConversationId,
     EndConversation,
     KeepResult,
-    Lease,
     PutStanding,
 )
 from triobot.seams.writes import Accept, Consume, Write
@@ -36,21 +35,21 @@ def say(conversation: int, records: int) -> None:
     os.write(1, f"{conversation} {records}\n".encode())
 
 
-def begin(lease: Lease, row: InboxRow) -> list[Write]:
+def begin(row: InboxRow) -> list[Write]:
     id_ = ConversationId(row.seq)
     return [
-        BeginConversation(lease, id_, row.chat_id, "pizza", "v1", 0),
-        AppendRecords(lease, id_, 0, ("0",)),
+        BeginConversation(id_, row.chat_id, "pizza", "v1", 0),
+        AppendRecords(id_, 0, ("0",)),
         Consume((row.seq,)),
     ]
 
 
-def take(lease: Lease, id_: ConversationId, n: int, chat: ChatId) -> list[Write]:
+def take(id_: ConversationId, n: int, chat: ChatId) -> list[Write]:
     return [
         Accept(arrival_of(chat)),
-        AppendRecords(lease, id_, n, (str(n),)),
-        PutStanding(lease, id_, 0, unfinished=bool(n % 2), wake_at=n),
-        KeepResult(lease, id_, 1, str(n), 0, "done"),
+        AppendRecords(id_, n, (str(n),)),
+        PutStanding(id_, 0, unfinished=bool(n % 2), wake_at=n),
+        KeepResult(id_, 1, str(n), 0, "done"),
     ]
 
 
@@ -59,22 +58,21 @@ def arrival_of(chat: ChatId) -> Arrival:
 
 
 async def converse(store: Store, chat: ChatId) -> None:
-    lease = store.lease
     for round_ in range(1_000_000):
         row = await store.accept(arrival_of(chat), quota=Quota(events_per_chat=10**9))
         assert isinstance(row, InboxRow)
         id_ = ConversationId(row.seq)
-        await store.commit(*begin(lease, row))
+        await store.commit(*begin(row))
         say(id_, 1)
         for n in range(1, 12):
             if round_ % 3 == 0 and n == 6:
                 # Position 12 at the end as well, but the first six records are gone.
-                await store.commit(ContinueConversation(lease, id_, n, (str(n),), "pizza", "v1", 0))
+                await store.commit(ContinueConversation(id_, n, (str(n),), "pizza", "v1", 0))
             else:
-                await store.commit(*take(lease, id_, n, chat))
+                await store.commit(*take(id_, n, chat))
             say(id_, n + 1)
         if round_ % 2:
-            await store.commit(EndConversation(lease, id_, 0))
+            await store.commit(EndConversation(id_, 0))
             say(id_, -1)
 
 

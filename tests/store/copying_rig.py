@@ -62,7 +62,6 @@ async def fill(address: str, seed: int = 1, *, many: int = 1) -> None:
 
 
 async def _fill_place(store: Store, place: ChatId, chance: random.Random, many: int) -> None:
-    lease = store.lease
     for n in range(many * chance.randrange(2, 5)):
         text = f"{place}/{n}"
         event = arrival(
@@ -77,18 +76,18 @@ async def _fill_place(store: Store, place: ChatId, chance: random.Random, many: 
         id_ = ConversationId(row.seq)
         ended = chance.random() < 0.3
         writes: list[Write] = [
-            BeginConversation(lease, id_, place, f"route{n}", "v1", NOON, "room", SenderId(7), KEY),
-            AppendRecords(lease, id_, 0, (json.dumps(["S", text]), json.dumps(["D", "سلام"]))),
-            AppendRecords(lease, id_, 2, (json.dumps(["D", chance.random()]),)),
-            PutStanding(lease, id_, NOON, unfinished=True, wake_at=NOON + n),
-            KeepIntent(lease, id_, 1, "3", NOON, "an intent"),
-            KeepResult(lease, id_, 1, "4/1.2", NOON, "a result"),
+            BeginConversation(id_, place, f"route{n}", "v1", NOON, "room", SenderId(7), KEY),
+            AppendRecords(id_, 0, (json.dumps(["S", text]), json.dumps(["D", "سلام"]))),
+            AppendRecords(id_, 2, (json.dumps(["D", chance.random()]),)),
+            PutStanding(id_, NOON, unfinished=True, wake_at=NOON + n),
+            KeepIntent(id_, 1, "3", NOON, "an intent"),
+            KeepResult(id_, 1, "4/1.2", NOON, "a result"),
             Consume((row.seq,)),
         ]
         if ended:
-            writes.append(EndConversation(lease, id_, NOON, "failed"))
+            writes.append(EndConversation(id_, NOON, "failed"))
         elif chance.random() < 0.5:
-            writes.append(ParkConversation(lease, id_, NOON, "no such route"))
+            writes.append(ParkConversation(id_, NOON, "no such route"))
         await store.commit(*writes)
     await store.commit(
         PutData(place, "name", json.dumps("x" * chance.randrange(50))),
@@ -125,15 +124,13 @@ async def _fill_the_rest(store: Store, chance: random.Random) -> None:
         await store.commit(AdvanceBroadcast(key, meant, outcomes))
         if state != "sending":
             await store.commit(TurnBroadcast(key, state))  # type: ignore[arg-type]
-    lease = store.lease
     await store.commit(
         KeepCode(
-            lease,
             (("d1", "shop", "# of all"), ("d2", "texts", "# of some")),
             ((7, 0, "d1", "order", 1, 0, 1, 9), (70, 7, "d2", "", *[None] * 4)),
             Deployed(NOON, 3, ("d1", "d2")),
         ),
-        AcceptChange(lease, AcceptedChange("order", "_.ask('A')", "_.ask('B')")),
+        AcceptChange(AcceptedChange("order", "_.ask('A')", "_.ask('B')")),
     )
     names = ("webhook_secret", "log_key", "jobs")
     await store.commit(*(PutSetting(name, f"the {name}") for name in names))

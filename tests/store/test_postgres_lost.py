@@ -391,9 +391,8 @@ async def test_a_fence_that_was_moved_under_a_living_session_holds(postgres: Ser
     ]
     with pytest.raises(LeaseLostError):
         async with opened(postgres) as store:
-            lease = store.lease
             row = await accepted(store, arrival(key="a"))
-            begin = BeginConversation(lease, ConversationId(row.seq), row.chat_id, "pizza", "v", NOON)
+            begin = BeginConversation(ConversationId(row.seq), row.chat_id, "pizza", "v", NOON)
             await store.commit(PutSetting("whose", "mine"))
             before = everything(postgres)
             taken_over(postgres)

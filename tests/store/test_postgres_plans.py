@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from tests.postgres import Server
 from tests.store.contract.contract import NOON, ROOMY, arrival
 from tests.store.contract.money import ROW, put
-from tests.store.test_store_plans import LEASE, STEPS, write
+from tests.store.test_store_plans import STEPS, write
 from triobot.base.clock import steady_time
 from triobot.seams.broadcasts import AddReceivers, AdvanceBroadcast, OpenBroadcast, Outcome, TurnBroadcast
 from triobot.seams.inbox import InboxRow
@@ -117,9 +117,9 @@ def one_round(opened: OpenedStore, number: int) -> None:
     assert len(noted.consumed) == 3
     ids = [ConversationId(3), ConversationId(4)]
     for id_ in ids:
-        begin = BeginConversation(LEASE, id_, ChatId(7), "pizza", "v", NOON)
+        begin = BeginConversation(id_, ChatId(7), "pizza", "v", NOON)
         do(opened, AskedJob(write(begin), writes=True), name="begun")
-    ends = [AskedJob(write(EndConversation(LEASE, id_, NOON)), writes=True) for id_ in ids]
+    ends = [AskedJob(write(EndConversation(id_, NOON)), writes=True) for id_ in ids]
     do(opened, *ends, name="ended together")
 
 
@@ -179,7 +179,6 @@ def test_no_statement_walks_through_a_table_of_postgresql(postgres: Server) -> N
         opened = open_here(address, STAMP, now=NOON, retention=RETENTION)
         admission = Admission(address)
         admit(admission, -1)
-    opened.tables.journals.lease = LEASE
     try:
         begun = log.stat().st_size
         for number in range(2 * TIMES):

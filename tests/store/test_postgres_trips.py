@@ -64,10 +64,9 @@ async def come(store: Store, chats: range) -> list[InboxRow]:
 async def test_events_that_come_in(postgres: Server, busy: bool) -> None:
     """Alone or together, in chats that are new or in the midst of conversations."""
     async with opened(postgres) as (store, proxy):
-        lease = store.lease
         if busy:
             begun = [
-                BeginConversation(lease, ConversationId(5000 + chat), ChatId(chat), "pizza", "v", NOON)
+                BeginConversation(ConversationId(5000 + chat), ChatId(chat), "pizza", "v", NOON)
                 for chat in range(1, MANY, 2)
             ]
             await store.commit(*begun, PutData(ChatId(2), "k", "v"))
@@ -83,11 +82,8 @@ async def test_events_that_come_in(postgres: Server, busy: bool) -> None:
 async def test_turns_payments_and_data(postgres: Server) -> None:
     """What turns of many conversations write goes in one trip, and so does what one writes."""
     async with opened(postgres) as (store, proxy):
-        lease = store.lease
         rows = await come(store, range(1, MANY))
-        begun = [
-            BeginConversation(lease, ConversationId(row.seq), row.chat_id, "pizza", "v", NOON) for row in rows
-        ]
+        begun = [BeginConversation(ConversationId(row.seq), row.chat_id, "pizza", "v", NOON) for row in rows]
         before = proxy.trips
         await store.commit(*begun, put(ROW), PutData(ChatId(1), "k", "v"))
         assert proxy.trips - before == WITHOUT
@@ -95,8 +91,8 @@ async def test_turns_payments_and_data(postgres: Server) -> None:
         async def turn(row: InboxRow) -> None:
             number = ConversationId(row.seq)
             await store.commit(
-                AppendRecords(lease, number, 0, ("x", "y")),
-                PutStanding(lease, number, NOON, True, NOON),
+                AppendRecords(number, 0, ("x", "y")),
+                PutStanding(number, NOON, True, NOON),
                 Consume((row.seq,)),
             )
 
@@ -114,15 +110,14 @@ async def test_turns_payments_and_data(postgres: Server) -> None:
 async def test_ends_redeliveries_and_what_is_over_quota(postgres: Server) -> None:
     """An end tells whether it was one, without a trip; and events that come together are told apart."""
     async with opened(postgres) as (store, proxy):
-        lease = store.lease
         rows = await come(store, range(1, MANY))
         numbers = [ConversationId(row.seq) for row in rows]
         await store.commit(
-            *(BeginConversation(lease, ConversationId(row.seq), row.chat_id, "p", "v", NOON) for row in rows),
-            *(AppendRecords(lease, number, 0, ("x",)) for number in numbers),
+            *(BeginConversation(ConversationId(row.seq), row.chat_id, "p", "v", NOON) for row in rows),
+            *(AppendRecords(number, 0, ("x",)) for number in numbers),
         )
         before = proxy.trips
-        await store.commit(*(EndConversation(lease, number, NOON) for number in numbers))
+        await store.commit(*(EndConversation(number, NOON) for number in numbers))
         assert proxy.trips - before == WITHOUT
         assert store.statistics().conversations == 0
 
@@ -165,15 +160,14 @@ async def test_an_event_that_a_conversation_takes(postgres: Server) -> None:
     """Whether it is new is found out by the writing itself."""
     async with opened(postgres) as (store, proxy):
         (row,) = await come(store, range(1, 2))
-        lease = store.lease
         number = ConversationId(row.seq)
-        await store.commit(BeginConversation(lease, number, row.chat_id, "pizza", "v", NOON))
+        await store.commit(BeginConversation(number, row.chat_id, "pizza", "v", NOON))
         taken = Accept(arrival(1, key="said", once=True, sender_id=SenderId(1)))
         before = proxy.trips
-        await store.commit(taken, AppendRecords(lease, number, 0, ("x",)))
+        await store.commit(taken, AppendRecords(number, 0, ("x",)))
         assert proxy.trips - before <= EVENT
         with pytest.raises(RedeliveredError):
-            await store.commit(taken, AppendRecords(lease, number, 1, ("y",)))
+            await store.commit(taken, AppendRecords(number, 1, ("y",)))
         journal = await store.journal(number)
     assert journal is not None
     assert journal.records == ("x",)

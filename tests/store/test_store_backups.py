@@ -766,7 +766,7 @@ async def test_an_examination_finds_what_is_wrong(
         crashed = await accepted(store, arrival())
         await store.commit(
             begin(store, crashed.seq),
-            EndConversation(store.lease, ConversationId(crashed.seq), NOON, "E"),
+            EndConversation(ConversationId(crashed.seq), NOON, "E"),
         )
         with pytest.raises(StoreLockedError):
             examine_file(path)

@@ -19,7 +19,7 @@ CHAT = ChatId(1)
 
 async def end(store: Store, id_: int, at: int, error: str | None = None) -> None:
     await store.commit(begin(store, id_), append(store, id_, 0, f"record {id_}"))
-    ended = EndConversation(store.lease, ConversationId(id_), at, error, kept=error is None)
+    ended = EndConversation(ConversationId(id_), at, error, kept=error is None)
     await store.commit(ended)
 
 

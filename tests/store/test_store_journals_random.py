@@ -29,7 +29,6 @@ from triobot.seams.journals import (
     JournalWrite,
     KeepIntent,
     KeepResult,
-    Lease,
     ParkConversation,
     PutRested,
     PutStanding,
@@ -41,7 +40,6 @@ from triobot.store.schema import MIGRATIONS, run_migration
 from triobot.store.statements import Tables
 from triobot.wire.ids import ChatId
 
-LEASE = Lease(0)
 IDS = [ConversationId(n) for n in (1, 2, 3)]
 
 ids = st.sampled_from(IDS)
@@ -55,33 +53,29 @@ wakes = st.none() | st.integers(0, 5)
 
 writes: st.SearchStrategy[JournalWrite] = st.one_of(
     st.builds(
-        lambda id_, wake, at: BeginConversation(LEASE, id_, ChatId(id_ % 2), "r", "v", at, wake_at=wake),
+        lambda id_, wake, at: BeginConversation(id_, ChatId(id_ % 2), "r", "v", at, wake_at=wake),
         ids,
         wakes,
         ats,
     ),
-    st.builds(lambda *rest: AppendRecords(LEASE, *rest), ids, positions, texts),
-    st.builds(lambda *rest: AppendRecords(LEASE, *rest), ids, positions, texts),
-    st.builds(lambda *rest: PutStanding(LEASE, *rest), ids, ats, st.booleans(), wakes),
-    st.builds(lambda *rest: PutRested(LEASE, *rest), ids, st.sampled_from((None, "[1,[]]")), ats),
-    st.builds(lambda *rest: KeepIntent(LEASE, *rest), ids, runs, operations, ats, st.just("meant")),
+    st.builds(lambda *rest: AppendRecords(*rest), ids, positions, texts),
+    st.builds(lambda *rest: AppendRecords(*rest), ids, positions, texts),
+    st.builds(lambda *rest: PutStanding(*rest), ids, ats, st.booleans(), wakes),
+    st.builds(lambda *rest: PutRested(*rest), ids, st.sampled_from((None, "[1,[]]")), ats),
+    st.builds(lambda *rest: KeepIntent(*rest), ids, runs, operations, ats, st.just("meant")),
+    st.builds(lambda *rest: KeepResult(*rest), ids, runs, operations, ats, st.sampled_from(["a", "b"])),
+    st.builds(lambda *rest: DropEffects(*rest), ids, runs, operations.map(lambda one: (one,))),
     st.builds(
-        lambda *rest: KeepResult(LEASE, *rest), ids, runs, operations, ats, st.sampled_from(["a", "b"])
-    ),
-    st.builds(lambda *rest: DropEffects(LEASE, *rest), ids, runs, operations.map(lambda one: (one,))),
-    st.builds(
-        lambda id_, position, records, at: ContinueConversation(
-            LEASE, id_, position, records, "r2", "v2", at
-        ),
+        lambda id_, position, records, at: ContinueConversation(id_, position, records, "r2", "v2", at),
         ids,
         positions,
         texts,
         ats,
     ),
-    st.builds(lambda *rest: ParkConversation(LEASE, *rest), ids, ats, st.none() | st.just("why"), errors),
-    st.builds(lambda *rest: TakeInHand(LEASE, *rest), ids, ats),
-    st.builds(lambda by: WakeEarlier(LEASE, by), ats),
-    st.builds(lambda *rest: EndConversation(LEASE, *rest), ids, ats, errors),
+    st.builds(lambda *rest: ParkConversation(*rest), ids, ats, st.none() | st.just("why"), errors),
+    st.builds(lambda *rest: TakeInHand(*rest), ids, ats),
+    st.builds(lambda by: WakeEarlier(by), ats),
+    st.builds(lambda *rest: EndConversation(*rest), ids, ats, errors),
 )
 
 

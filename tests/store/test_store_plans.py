@@ -21,7 +21,6 @@ from triobot.seams.journals import (
     JournalWrite,
     KeepIntent,
     KeepResult,
-    Lease,
     ParkConversation,
     PutRested,
     PutStanding,
@@ -32,7 +31,6 @@ from triobot.store.schema import MIGRATIONS, run_migration
 from triobot.store.statements import Tables
 from triobot.wire.ids import ChatId
 
-LEASE = Lease(0)
 ONE, TWO = ConversationId(1), ConversationId(2)
 
 
@@ -76,14 +74,14 @@ def write(write: JournalWrite) -> Callable[[Tables], object]:
 
 
 STEPS: list[tuple[str, Callable[[Tables], object]]] = [
-    ("begin", write(BeginConversation(LEASE, ONE, ChatId(7), "pizza", "v", NOON))),
-    ("append", write(AppendRecords(LEASE, ONE, 0, ("x", "y")))),
-    ("standing", write(PutStanding(LEASE, ONE, NOON, True, NOON))),
-    ("rested", write(PutRested(LEASE, ONE, "[2,[]]", 1))),
-    ("intent", write(KeepIntent(LEASE, ONE, 1, "a", NOON, "x"))),
-    ("result", write(KeepResult(LEASE, ONE, 1, "a", NOON, "x"))),
-    ("drop", write(DropEffects(LEASE, ONE, 1, ("a",)))),
-    ("in hand", write(TakeInHand(LEASE, ONE, NOON))),
+    ("begin", write(BeginConversation(ONE, ChatId(7), "pizza", "v", NOON))),
+    ("append", write(AppendRecords(ONE, 0, ("x", "y")))),
+    ("standing", write(PutStanding(ONE, NOON, True, NOON))),
+    ("rested", write(PutRested(ONE, "[2,[]]", 1))),
+    ("intent", write(KeepIntent(ONE, 1, "a", NOON, "x"))),
+    ("result", write(KeepResult(ONE, 1, "a", NOON, "x"))),
+    ("drop", write(DropEffects(ONE, 1, ("a",)))),
+    ("in hand", write(TakeInHand(ONE, NOON))),
     ("accept", lambda tables: tables.accept(arrival(7), Quota(), (), None)),
     ("accept what begins", lambda tables: tables.accept(arrival(6, key="k"), Quota(), (), lambda _: "words")),
     ("pending", lambda tables: tables.pending(ChatId(7), after=0, limit=10)),
@@ -97,13 +95,13 @@ STEPS: list[tuple[str, Callable[[Tables], object]]] = [
     ("due", lambda tables: tables.journals.due(NOON, limit=10)),
     ("next wake", lambda tables: tables.journals.next_wake(after=-1)),
     ("parked", lambda tables: tables.journals.parked(after=0, limit=10)),
-    ("park", write(ParkConversation(LEASE, ONE, NOON, "differs"))),
-    ("continue", write(ContinueConversation(LEASE, ONE, 2, ("z",), "pizza", "v", NOON))),
-    ("begin another", write(BeginConversation(LEASE, TWO, ChatId(7), "pizza", "v", NOON))),
+    ("park", write(ParkConversation(ONE, NOON, "differs"))),
+    ("continue", write(ContinueConversation(ONE, 2, ("z",), "pizza", "v", NOON))),
+    ("begin another", write(BeginConversation(TWO, ChatId(7), "pizza", "v", NOON))),
     ("forget", lambda tables: tables.journals.forget(ChatId(8))),
-    ("crash", write(EndConversation(LEASE, TWO, NOON, "E"))),
+    ("crash", write(EndConversation(TWO, NOON, "E"))),
     ("drop ended", lambda tables: tables.journals.drop_ended(0, most=10)),
-    ("end", write(EndConversation(LEASE, ONE, NOON))),
+    ("end", write(EndConversation(ONE, NOON))),
 ]
 
 
@@ -144,10 +142,10 @@ def test_no_statement_walks_through_a_table(watched: _Watched) -> None:
 
 def test_an_append_is_one_statement(watched: _Watched) -> None:
     tables = Tables(watched)
-    tables.journals.apply(BeginConversation(LEASE, ONE, ChatId(7), "pizza", "v", NOON))
+    tables.journals.apply(BeginConversation(ONE, ChatId(7), "pizza", "v", NOON))
     watched.asked.clear()
 
-    tables.journals.apply(AppendRecords(LEASE, ONE, 0, tuple("abcdefgh")))
+    tables.journals.apply(AppendRecords(ONE, 0, tuple("abcdefgh")))
 
     assert len(watched.asked) == 1
     assert [step for step in plans(watched) if step.startswith("SEARCH")] == [

@@ -1088,7 +1088,7 @@ async def test_a_consumed_row_is_counted_out_once_whoever_took_it_in(path: Path)
         new = await accepted(store, arrival(8, body=b"12345"))
         both = Consume((old.seq, new.seq, new.seq))
         with pytest.raises(JournalConflictError):
-            await store.commit(both, AppendRecords(store.lease, ConversationId(99), 0, ("[]",)))
+            await store.commit(both, AppendRecords(ConversationId(99), 0, ("[]",)))
         found = store.statistics()
         assert (found.inbox, found.inbox_bytes) == (2, 8)
         for _ in range(2):

@@ -20,7 +20,6 @@ from triobot.seams.journals import (
     EndConversation,
     JournalWrite,
     KeepResult,
-    Lease,
     PutStanding,
 )
 from triobot.seams.writes import Accept, Consume, PutData, Write
@@ -29,7 +28,6 @@ from triobot.store.memory import MemoryRows
 from triobot.store.statements import Tables
 from triobot.wire.ids import ChatId
 
-LEASE = Lease(1)
 QUOTA = Quota(events_per_chat=6)
 
 
@@ -48,16 +46,16 @@ def chances(seed: int) -> tuple[random.Random, Callable[[int], Write]]:
         position = positions.get(conversation, 0)
         said = arrival(conversation % 3, key=f"{chance.randrange(200)}", sender_id=chance.choice((1, 2)))
         writes: list[JournalWrite | Write] = [
-            BeginConversation(LEASE, id_, ChatId(conversation % 3), "route", "1", NOON),
-            AppendRecords(LEASE, id_, position, ("one", "two")),
-            AppendRecords(LEASE if chance.random() < 0.98 else Lease(0), id_, position, ("one",)),
-            PutStanding(LEASE, id_, NOON + number, chance.random() < 0.5, chance.choice((None, NOON))),
+            BeginConversation(id_, ChatId(conversation % 3), "route", "1", NOON),
+            AppendRecords(id_, position, ("one", "two")),
+            AppendRecords(id_, position, ("one",)),
+            PutStanding(id_, NOON + number, chance.random() < 0.5, chance.choice((None, NOON))),
             Accept(said),
             Consume((chance.randrange(1, 20), chance.randrange(1, 20))),
             PutData(ChatId(conversation), "key", str(number)),
-            KeepResult(LEASE, id_, 1, "a", NOON, str(number)),
-            DropEffects(LEASE, id_, 1, ("a",)),
-            EndConversation(LEASE, id_, NOON, chance.choice((None, "failed"))),
+            KeepResult(id_, 1, "a", NOON, str(number)),
+            DropEffects(id_, 1, ("a",)),
+            EndConversation(id_, NOON, chance.choice((None, "failed"))),
         ]
         chosen = chance.choices(writes, (3, 8, 8, 8, 8, 5, 1, 1, 1, 1))[0]
         if isinstance(chosen, AppendRecords) and chance.random() < 0.97:
@@ -75,7 +73,6 @@ def test_what_is_done_together_is_as_one_by_one(seed: int) -> None:
     chance, write = chances(seed)
     stores = MemoryRows(), MemoryRows()
     together, alone = stores[0].tables, stores[1].tables
-    together.journals.lease = alone.journals.lease = LEASE
     done = undone = 0
     for number in range(120):
         writes = [write(number) for _ in range(chance.randrange(1, 7))]

@@ -245,9 +245,8 @@ async def test_it_takes_the_place_of_what_was_stored(autojump_clock: MockClock) 
         instead = replacement_of(json.loads(json.dumps(await same.replacement())))
     async with open_memory(clock=StoppedClock(instead.at)) as store:
         chat_id = stored.row.chat_id
-        lease = store.lease
-        await store.commit(*written_down(stored, lease))
-        await store.commit(*instead.writes(lease, chat_id))
+        await store.commit(*written_down(stored))
+        await store.commit(*instead.writes(chat_id))
 
         [row] = await store.conversations(chat_id)
         assert (row.id, row.unfinished) == (stored.row.id, True)
@@ -270,9 +269,7 @@ async def test_what_has_ended_leaves_no_journal(autojump_clock: MockClock) -> No
         assert same.stopped == "the conversation is over, and this answer was not given"
         instead = replacement_of(await same.replacement())
     assert instead.journal is None
-    assert [type(write).__name__ for write in instead.writes(stored.row.lease, stored.row.chat_id)] == [
-        "EndConversation"
-    ]
+    assert [type(write).__name__ for write in instead.writes(stored.row.chat_id)] == ["EndConversation"]
 
 
 async def test_a_new_question_is_the_developers(autojump_clock: MockClock) -> None:

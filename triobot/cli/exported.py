@@ -26,7 +26,6 @@ from ..seams.journals import (
     Deployed,
     Effect,
     Journal,
-    Lease,
     StoredCode,
 )
 
@@ -79,7 +78,7 @@ def _is_redacted(row: Mapping[str, object], rest: Sequence[Mapping[str, object]]
 def _row(told: Mapping[str, object]) -> ConversationRow:
     id_ = ConversationId(cast("int", told["conversation"]))
     try:
-        return ConversationRow(id=id_, lease=Lease(0), **_fields(told, ConversationRow))
+        return ConversationRow(id=id_, **_fields(told, ConversationRow))
     except TypeError:
         raise ConfigError("this journal's first line is another version's") from None
 

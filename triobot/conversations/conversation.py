@@ -283,7 +283,7 @@ class Conversation(Host):
                 if self.writer is not None:
                     return self.writer.end_with()
                 row = None if self.replay is None else self.replay.stored.row
-                return [] if row is None else [EndConversation(row.lease, row.id, self.now())]
+                return [] if row is None else [EndConversation(row.id, self.now())]
             # If the run hasn't begun, `go_over` uses this time and row: later events are not for this
             # conversation.
             self._ended_by = self.services.clock.now() if at is None else at, by

@@ -92,16 +92,16 @@ class JournalWriter:
     ) -> JournalWriter:
         """Return the writer of a conversation that begins in this way, with this first record."""
         code, began_at, in_row = shared.services.code, shared.commits.added, False
-        lease, id = shared.services.store.lease, ConversationId(facts.seq)
+        id = ConversationId(facts.seq)
         build = 0 if code is None else code.build
         match begin:
             case Revived(stored):
                 unit, began_at = UnitBuilder.revived(stored), 0
             case Carried(_, run, position):
                 # The first record is stored already: it has replaced the former run's journal.
-                unit = UnitBuilder(lease, id, run, None, build, position, length=1)
+                unit = UnitBuilder(id, run, None, build, position, length=1)
             case _:
-                unit, in_row = UnitBuilder(lease, id, 1, first, build), begin.__class__ is InRow
+                unit, in_row = UnitBuilder(id, 1, first, build), begin.__class__ is InRow
         return cls(facts, shared, kept, replay, unit, in_row, began_at)
 
     # --- the run's records
@@ -215,7 +215,7 @@ class JournalWriter:
         writes = [*self._begin(), *self._appended(self._now())]
         if (code := self._shared.services.code) is not None:
             if code.sites.unkept:
-                commits.add([code.unkept(unit.lease)])
+                commits.add([code.unkept()])
             writes += unit.rested(self._rested())
         self.written = commits.add(writes, self) if within is None else within(writes)
         return self.written
@@ -255,7 +255,6 @@ class JournalWriter:
             tell(first, facts.event, facts.at)
         return unit.begin(
             BeginConversation(
-                unit.lease,
                 unit.id,
                 facts.chat_id,
                 facts.route.name,
@@ -274,7 +273,7 @@ class JournalWriter:
             unit.drop_journal()
             if unit.first is not None:
                 return [*self._appended(), Consume((unit.id,))]
-        end = EndConversation(unit.lease, unit.id, self._now(), error, kept)
+        end = EndConversation(unit.id, self._now(), error, kept)
         return [*self._begin(), *self._appended(), end]
 
     @property
@@ -286,7 +285,6 @@ class JournalWriter:
         """Return the write that replaces the journal by the successor's first record."""
         unit, route = self.unit, successor.start.route
         return ContinueConversation(
-            unit.lease,
             unit.id,
             unit.position,
             (encode_record(successor.first),),
@@ -356,7 +354,7 @@ class JournalWriter:
         unit = self.unit
         if self.over or self.lost:
             return False
-        self.write([ParkConversation(unit.lease, unit.id, self._now(), because, error)])
+        self.write([ParkConversation(unit.id, self._now(), because, error)])
         return True
 
     def counted(self, kills: int) -> Sequence[Write]:
@@ -369,8 +367,8 @@ class JournalWriter:
         The crash count stays `kills` until the conversation rests.
         """
         unit = self.unit
-        free = ParkConversation(unit.lease, unit.id, self._now(), None)
+        free = ParkConversation(unit.id, self._now(), None)
         return [] if self.over or unit.first is not None else [free, *self._in_hand(kills)]
 
     def _in_hand(self, kills: int) -> Sequence[TakeInHand]:
-        return [TakeInHand(self.unit.lease, self.unit.id, self._now())] * kills
+        return [TakeInHand(self.unit.id, self._now())] * kills

@@ -173,7 +173,7 @@ class Waking:
         """
         writes: list[Write] = [self._written()]
         if by < 0:
-            writes.append(WakeEarlier(self._store.lease, -by))
+            writes.append(WakeEarlier(-by))
         self._commits.add(writes)
         self._timers.wake_all()
         self.look_again()

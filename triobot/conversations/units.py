@@ -20,7 +20,6 @@ from ..seams.journals import (
     DropEffects,
     KeepIntent,
     KeepResult,
-    Lease,
     PutRested,
     PutStanding,
 )
@@ -37,7 +36,7 @@ class UnitBuilder:
     both.
 
     Attributes:
-        lease, id: the conversation's row in the store.
+        id: the conversation's row in the store.
         run_number: number of the run whose journal this is.
         first: first record of a conversation whose row is in no unit yet; None afterwards, and if the record
             is stored already.
@@ -49,7 +48,6 @@ class UnitBuilder:
         wake: the run's next wake-up time.
     """
 
-    lease: Lease
     id: ConversationId
     run_number: int
     first: Record | None = None
@@ -74,7 +72,7 @@ class UnitBuilder:
         """Return the builder of a conversation that the store has."""
         row, records = stored.row, stored.records
         beside = [str(record[2]) for record in records if record[0] in EFFECTS]
-        builder = cls(row.lease, row.id, row.run, build=row.build)
+        builder = cls(row.id, row.run, build=row.build)
         builder.position, builder.length = row.position, len(records) - len(beside)
         builder.wake, builder._stood, builder._fits = row.wake_at, (row.unfinished, row.wake_at), row.build
         builder._effects = frozenset(beside)
@@ -104,7 +102,7 @@ class UnitBuilder:
         self._records = _with(self._records, record)
         if self._effects and tag in OUTCOMES and (own := str(record[2])) in self._effects:
             self._effects -= {own}
-            self._beside = _with(self._beside, DropEffects(self.lease, self.id, self.run_number, (own,)))
+            self._beside = _with(self._beside, DropEffects(self.id, self.run_number, (own,)))
 
     def add(self, write: Write) -> None:
         """Add a write that is stored with the records."""
@@ -134,14 +132,14 @@ class UnitBuilder:
         # The state has held since the last appended record.
         at = time_of(self._records[-1]) if self._records else now
         self._stood = not self.rests, self.wake
-        return [*self.take(), PutStanding(self.lease, self.id, at, *self._stood)]
+        return [*self.take(), PutStanding(self.id, at, *self._stood)]
 
     def rested(self, rests: str | None) -> Sequence[PutRested]:
         """Return the write that stores the open operations' code lines and the build, if one is needed."""
         if rests is None and self._fits == self.build:
             return ()
         self._fits = self.build
-        return (PutRested(self.lease, self.id, rests, self.build),)
+        return (PutRested(self.id, rests, self.build),)
 
     def keep(self, record: Record) -> KeepIntent | KeepResult:
         """Return the write that stores an effect's intent or result beside the journal.
@@ -151,12 +149,12 @@ class UnitBuilder:
         own = str(record[2])
         self._effects |= {own}
         keep = KeepIntent if record[0] == INTENDED else KeepResult
-        return keep(self.lease, self.id, self.run_number, own, time_of(record), encode_record(record))
+        return keep(self.id, self.run_number, own, time_of(record), encode_record(record))
 
     def _records_at(self, records: Sequence[Record]) -> AppendRecords:
         position, self.position = self.position, self.position + len(records)
         self.length += len(records)
-        return AppendRecords(self.lease, self.id, position, tuple(map(encode_record, records)))
+        return AppendRecords(self.id, position, tuple(map(encode_record, records)))
 
 
 def _with(some: list[T] | None, one: T) -> list[T]:

@@ -13,7 +13,7 @@ from ..base.alarm_kinds import ABOUT, AlarmKind
 from ..base.clock import WallClock
 from ..errors import ConfigError, ConflictError, LocalProtocolError, NotFoundError
 from ..seams.inbox import InboxRow
-from ..seams.journals import AcceptChange, AcceptedChange, ConversationId, ConversationRow, Journal, Lease
+from ..seams.journals import AcceptChange, AcceptedChange, ConversationId, ConversationRow, Journal
 from ..seams.money import AcknowledgeAlarms, AlarmRow
 from ..seams.rooms import is_chat
 from ..store import Store
@@ -28,7 +28,7 @@ LONGEST_WORDS: Final = 4_000
 """Largest number of characters of a message to the users of an ended conversation."""
 
 Tell = Callable[[Answer], Awaitable[None]]
-Begun: TypeAlias = Callable[[InboxRow, Lease], Journal | None]
+Begun: TypeAlias = Callable[[InboxRow], Journal | None]
 """Returns the journal of the conversation that an event's row has begun, or None."""
 
 _ROWS: Final = 100
@@ -105,7 +105,7 @@ class OperatorApi:
             case "journals.code":
                 await self._read_code(tell)
             case "journals.accept":
-                await self._store.commit(AcceptChange(self._store.lease, AcceptedChange(**given)))
+                await self._store.commit(AcceptChange(AcceptedChange(**given)))
             case "journals.show":
                 await self._show(tell, given["conversation"])
             case "journals.end":
@@ -376,8 +376,8 @@ def journal_lines(journal: Journal) -> Iterator[Answer]:
 
 
 def row_fields(row: ConversationRow) -> Answer:
-    """Return the fields of a conversation's row, except the lease."""
-    fields = attrs.asdict(row, filter=lambda attribute, _: attribute.name != "lease")
+    """Return the fields of a conversation's row."""
+    fields = attrs.asdict(row)
     fields["conversation"] = fields.pop("id")
     return fields
 
@@ -431,5 +431,5 @@ class Filing:
     def _of(self, rows: Sequence[InboxRow]) -> Sequence[Journal]:
         if (begun := self._begun) is None:
             return []
-        found = [begun(row, self._store.lease) for row in rows if row.begun is not None]
+        found = [begun(row) for row in rows if row.begun is not None]
         return [journal for journal in found if journal is not None]

@@ -4,9 +4,6 @@ A conversation is a row and a journal. The *row* describes a conversation that i
 route, whether work is left, when to wake it. The *journal* is the ordered list of the conversation's records;
 the store counts the records and doesn't interpret them. The *effects* are stored beside the journal: an
 operation's intent before the operation is sent, and the operation's result once the result is known.
-
-Every write to a conversation carries the lease of the run that opened the store. So a process that has lost
-the store can't write any more, even if the process hasn't noticed the loss.
 """
 
 from __future__ import annotations
@@ -21,10 +18,6 @@ from ..wire.ids import ChatId, SenderId
 
 ConversationId = NewType("ConversationId", int)
 """Number of the inbox row that started the conversation; never used twice."""
-
-Lease = NewType("Lease", int)
-"""The right to write: the number of the run that opened the store. The store refuses writes with an older
-lease."""
 
 LARGEST_RECORD: Final = 16 * 1024 * 1024
 """Maximum length of one record, intent or result, in characters."""
@@ -70,7 +63,6 @@ class ConversationRow:
     """State of a conversation.
 
     Attributes:
-        lease: lease under which the row was read; writes to the conversation carry the same lease.
         route: name of the conversation's route.
         kind: the route's kind, needed when the code has no route with this name any more.
         version: version of the code that wrote the journal; opaque to the store.
@@ -94,7 +86,6 @@ class ConversationRow:
     """
 
     id: ConversationId
-    lease: Lease
     chat_id: ChatId
     route: str
     kind: RunKind
@@ -211,7 +202,6 @@ class BeginConversation:
             use.
     """
 
-    lease: Lease
     id: ConversationId
     chat_id: ChatId
     route: str
@@ -234,7 +224,6 @@ class AppendRecords:
         records: one line of text each.
     """
 
-    lease: Lease
     conversation: ConversationId
     position: int
     records: tuple[str, ...] = attrs.field(repr=False)
@@ -248,7 +237,6 @@ class PutStanding:
     A conversation without work left (`unfinished` is False) is at rest, and its crash count is set to 0.
     """
 
-    lease: Lease
     conversation: ConversationId
     at: int
     unfinished: bool
@@ -266,7 +254,6 @@ class PutRested:
         rests, build: as in `ConversationRow`.
     """
 
-    lease: Lease
     conversation: ConversationId
     rests: str | None
     build: int
@@ -282,7 +269,6 @@ class KeepIntent:
         operation: id of the operation within the run.
     """
 
-    lease: Lease
     conversation: ConversationId
     run: int
     operation: str
@@ -298,7 +284,6 @@ class KeepResult:
     No effect if the run or the conversation is over.
     """
 
-    lease: Lease
     conversation: ConversationId
     run: int
     operation: str
@@ -311,7 +296,6 @@ class KeepResult:
 class DropEffects:
     """Delete intents and results that the journal has made superfluous. No effect on rows that are gone."""
 
-    lease: Lease
     conversation: ConversationId
     run: int
     operations: tuple[str, ...]
@@ -330,7 +314,6 @@ class ContinueConversation:
         records: the new journal; at least one record.
     """
 
-    lease: Lease
     conversation: ConversationId
     position: int
     records: tuple[str, ...] = attrs.field(repr=False)
@@ -351,7 +334,6 @@ class ParkConversation:
         error: reference to the error in the log.
     """
 
-    lease: Lease
     conversation: ConversationId
     at: int
     because: str | None
@@ -363,7 +345,6 @@ class ParkConversation:
 class TakeInHand:
     """Add one to the conversation's crash count."""
 
-    lease: Lease
     conversation: ConversationId
     at: int
 
@@ -377,7 +358,6 @@ class WakeEarlier:
         by: milliseconds.
     """
 
-    lease: Lease
     by: int
 
 
@@ -391,7 +371,6 @@ class EndConversation:
         kept: whether the rows are kept for a while although the conversation ended well.
     """
 
-    lease: Lease
     conversation: ConversationId
     at: int
     error: str | None = None
@@ -410,7 +389,6 @@ class KeepCode:
         sources: digest, module name and text of each source.
     """
 
-    lease: Lease
     sources: tuple[tuple[str, str, str], ...] = attrs.field(default=(), repr=False)
     sites: tuple[SiteRow, ...] = ()
     deployed: Deployed | None = None
@@ -421,7 +399,6 @@ class KeepCode:
 class AcceptChange:
     """Store that two calls are the same operation, until no conversation from before the change is left."""
 
-    lease: Lease
     change: AcceptedChange
 
 

@@ -112,7 +112,7 @@ _VALUE: Final[_Check] = partial(check_column, most=LARGEST_VALUE)
 _RECORD: Final[_Check] = partial(check_column, most=LARGEST_RECORD)
 
 _CHECKS: Final[Mapping[str, _Check]] = {
-    **dict.fromkeys(("at", "by", "lease", "meant", "position", "wake_at", "build"), _NATURAL),
+    **dict.fromkeys(("at", "by", "meant", "position", "wake_at", "build"), _NATURAL),
     **dict.fromkeys(("amount", "made_at", "due_at", "urgent", "captured", "captured_at"), _NATURAL),
     **dict.fromkeys(("conversation", "run", "revision"), _POSITIVE),
     **dict.fromkeys(("route", "operation", "because", "error", "rests", "name", "id"), check_column),

@@ -29,7 +29,7 @@ import trio
 from ..base.authors import leaves
 from ..base.open_files import CAREFUL, room_beside, write_at
 from ..errors import ConfigError, StoreCorruptError, UnreadableRecordError
-from ..seams.journals import Lease, Opening
+from ..seams.journals import Opening
 from .backups import check_alone, copy_store, untrue_rows
 from .lock import FileLock, check_filesystem, machine_boot, take_lock
 from .log_file import log_path
@@ -231,7 +231,6 @@ def open_file(
                 connection, file.tables, lock.notes, machine=machine_boot(), now=now, visit=visit
             )
             file.tables.retention = retention
-            file.tables.journals.lease = Lease(file.opening.boot)
             file.transactions.fold(erase=True)
             if not visit:
                 grow_log(path)

@@ -25,7 +25,6 @@ from ..seams.journals import (
     KeepCode,
     KeepIntent,
     KeepResult,
-    Lease,
     ParkConversation,
     PutRested,
     PutStanding,
@@ -33,7 +32,7 @@ from ..seams.journals import (
     TakeInHand,
     WakeEarlier,
 )
-from ..seams.writes import JournalConflictError, LeaseLostError
+from ..seams.writes import JournalConflictError
 from ..wire.ids import ChatId, SenderId
 from .code_rows import CodeTables
 from .rules import Tally
@@ -127,7 +126,6 @@ class JournalTables:
     """The conversations of one store.
 
     Attributes:
-        lease: lease for the writes of this process.
         newest: returns the number of the newest event.
     """
 
@@ -136,13 +134,10 @@ class JournalTables:
         self._tally = tally
         self.code = CodeTables(connection)
         self.newest = newest
-        self.lease = Lease(0)
 
     # --- writing
 
     def apply(self, write: JournalWrite) -> None:
-        if write.lease != self.lease:
-            raise LeaseLostError("a conversation was read by an earlier run of this program, and is stale")
         match write:
             case BeginConversation():
                 self._begin(write)
@@ -166,7 +161,7 @@ class JournalTables:
                 self._wake_earlier(write)
             case EndConversation():
                 self._end(write)
-            case PutRested(_, conversation, rests, build):
+            case PutRested(conversation, rests, build):
                 self._update(conversation, "rests = ?, build = ?", (rests, build))
             case KeepCode():
                 self.code.keep(write, self.newest())
@@ -182,7 +177,7 @@ class JournalTables:
             OneByOneError: some records don't fit their journal; nothing may be kept of the attempt.
         """
         rows = [(one.conversation, one.position, len(one.records), "\n".join(one.records)) for one in writes]
-        self._do_all(APPEND, rows, writes)
+        self._do_all(APPEND, rows)
 
     def put_all_standing(self, writes: Sequence[PutStanding]) -> None:
         """Apply many PutStanding writes, as `apply` does for one write.
@@ -190,7 +185,7 @@ class JournalTables:
         Raises:
             OneByOneError: a conversation is over; nothing may be kept of the attempt.
         """
-        self._do_all(STAND, [_standing(write) for write in writes], writes)
+        self._do_all(STAND, [_standing(write) for write in writes])
 
     def put_all_rested(self, writes: Sequence[PutRested]) -> None:
         """Apply many PutRested writes, as `apply` does for one write.
@@ -198,17 +193,10 @@ class JournalTables:
         Raises:
             OneByOneError: a conversation is over; nothing may be kept of the attempt.
         """
-        self._do_all(REST, [(one.rests, one.build, one.conversation) for one in writes], writes)
+        self._do_all(REST, [(one.rests, one.build, one.conversation) for one in writes])
 
-    def _do_all(
-        self,
-        statement: str,
-        rows: Sequence[tuple[object, ...]],
-        writes: Sequence[AppendRecords | PutStanding | PutRested],
-    ) -> None:
-        lease = self.lease
-        stale = any(write.lease is not lease and write.lease != lease for write in writes)
-        if stale or self._sql.executemany(statement, rows).rowcount != len(rows):
+    def _do_all(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+        if self._sql.executemany(statement, rows).rowcount != len(rows):
             raise OneByOneError
 
     def _begin(self, write: BeginConversation) -> None:
@@ -456,7 +444,6 @@ class JournalTables:
     def _row(self, row: _Row) -> ConversationRow:
         return ConversationRow(
             id=ConversationId(row[0]),
-            lease=self.lease,
             chat_id=ChatId(row[1]),
             route=row[2],
             kind=row[3],

@@ -19,7 +19,6 @@ import trio
 
 from ..base.clock import WallClock
 from ..errors import ConfigError
-from ..seams.journals import Lease
 from .file import take_over
 from .inline import InlineWriter
 from .notes import WorkNotes
@@ -78,7 +77,6 @@ class MemoryRows:
         self.tables = tables = Tables(self.sql)
         opening = take_over(self.sql, tables, self.notes, machine=_MACHINE, now=clock.now())
         tables.retention = retention
-        tables.journals.lease = Lease(opening.boot)
         tables.count_everything()
         self._writer = InlineWriter(tables, Transactions(self.sql, tables, Path(_PLACE)), clock)
         return Store(opening, self._writer, self.notes, clock, back_up=self._back_up)

@@ -61,7 +61,6 @@ def count_run(
         noted = notes.at_work_left() or tuple(map(int, (get_meta(sql, "at_work") or "").split()))
     # Before a bot's first run, there was no run that could have crashed.
     unclean = unclean + 1 if boot and not clean else 0
-    # Visits count as well: each opening needs a lease of its own.
     put_meta(sql, "boot", str(boot + 1))
     if not visit:
         drop_meta(sql, "clean")

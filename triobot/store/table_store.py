@@ -18,7 +18,7 @@ import trio
 from ..base.clock import WallClock
 from ..errors import StoreError
 from ..seams.inbox import Acceptance, Arrival, Beginning, InboxRow, Quota
-from ..seams.journals import Lease, Opening
+from ..seams.journals import Opening
 from ..seams.money import MovePayment
 from ..seams.writes import Forgotten, Held, Latencies, News, WorkSlots, Write
 from ..wire.ids import ChatId
@@ -203,8 +203,8 @@ class Store:
     room. StoreCorruptError: the file is damaged, or its disk failed in the middle of a commit, which may or
     may not be stored. Every later call raises this error too; the program should stop. LocalProtocolError: a
     value that no engine can store; nothing of this call was stored. StaleRowError: a payment has changed
-    since it was read; nothing of this call was stored. LeaseLostError: this process no longer has the lease
-    of a write; nothing of this call was stored. JournalConflictError: a conversation has changed or ended
+    since it was read; nothing of this call was stored. LeaseLostError: another process has the store; nothing
+    of this call was stored. JournalConflictError: a conversation has changed or ended
     since it was read; nothing of this call was stored. RedeliveredError: the event of an `Accept` is in the
     store already; nothing of this call was stored. trio.ClosedResourceError: the store has been closed.
 
@@ -220,7 +220,6 @@ class Store:
     Attributes:
         payments: queries of payments.
         alarms: queries of alarms.
-        lease: lease for the writes of this process.
         held: returns the number of seconds for which the store will certainly still belong to this process.
             While the number is 0, the process must begin nothing that other programs notice. None: the store
             belongs to this process until the process ends.
@@ -247,7 +246,6 @@ class Store:
         self.held = held
         self.news = news
         self._opening = opening
-        self.lease = Lease(opening.boot)
         self._writer = writer
         self._notes = notes
         # These are called for each event, and `at_work` is called several times for each event.

@@ -103,7 +103,7 @@ class StoredJournals:
             try:
                 stamp = stamp_of(settings)
                 async with open_store(settings.store, stamp=stamp, clock=SystemClock(), visit=True) as store:
-                    await store.commit(*instead.writes(store.lease, ChatId(chat_id)))
+                    await store.commit(*instead.writes(ChatId(chat_id)))
             except (TriobotError, OSError) as error:
                 raise TravelError(str(error)) from error
 

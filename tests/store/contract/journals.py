@@ -32,7 +32,6 @@ from triobot.seams.journals import (
     KeepCode,
     KeepIntent,
     KeepResult,
-    Lease,
     ParkConversation,
     PutRested,
     PutStanding,
@@ -44,7 +43,6 @@ from triobot.seams.writes import (
     Consume,
     JournalConflictError,
     KeepRaw,
-    LeaseLostError,
     PutData,
     PutSetting,
 )
@@ -56,20 +54,18 @@ from .contract import ALI, DAY, MINUTE, NOON, ROOMY, SARA, SECOND, Contract, Set
 
 def begin(store: Store, id_: int, chat: int = 1, **rest: Any) -> BeginConversation:
     """Make the write that begins a conversation."""
-    write = BeginConversation(
-        store.lease, ConversationId(id_), ChatId(chat), route="pizza", version="v1", at=NOON
-    )
+    write = BeginConversation(ConversationId(id_), ChatId(chat), route="pizza", version="v1", at=NOON)
     return attrs.evolve(write, **rest)
 
 
 def append(store: Store, id_: int, position: int, *records: str) -> AppendRecords:
-    return AppendRecords(store.lease, ConversationId(id_), position, records)
+    return AppendRecords(ConversationId(id_), position, records)
 
 
 def standing(
     store: Store, id_: int, *, unfinished: bool = False, wake_at: int | None = None, at: int = NOON
 ) -> PutStanding:
-    return PutStanding(store.lease, ConversationId(id_), at, unfinished, wake_at)
+    return PutStanding(ConversationId(id_), at, unfinished, wake_at)
 
 
 async def row_of(store: Store, id_: int) -> ConversationRow:
@@ -86,14 +82,14 @@ async def records_of(store: Store, id_: int) -> tuple[int, tuple[str, ...]]:
 
 def late_writes(store: Store) -> list[JournalWrite]:
     """Return writes that need a conversation 5."""
-    lease, id_ = store.lease, ConversationId(5)
+    id_ = ConversationId(5)
     return [
         append(store, 5, 1, "y"),
         standing(store, 5),
-        ParkConversation(lease, id_, NOON, "differs"),
-        TakeInHand(lease, id_, NOON),
-        ContinueConversation(lease, id_, 1, ("y",), "pizza", "v1", NOON),
-        KeepIntent(lease, id_, 1, "a", NOON, "b"),
+        ParkConversation(id_, NOON, "differs"),
+        TakeInHand(id_, NOON),
+        ContinueConversation(id_, 1, ("y",), "pizza", "v1", NOON),
+        KeepIntent(id_, 1, "a", NOON, "b"),
     ]
 
 
@@ -110,7 +106,6 @@ class JournalContract(Contract):
 
         assert row == ConversationRow(
             id=ConversationId(5),
-            lease=store.lease,
             chat_id=ChatId(7),
             route="pizza",
             kind="conversation",
@@ -154,22 +149,22 @@ class JournalContract(Contract):
         assert after.parked and not other.parked
         assert [row.parked for row in await store.pending(ChatId(7), after=0, limit=9)] == [True, True]
         assert [row.parked for row in await store.backlog(after=0, limit=9)] == [True, True, False]
-        await store.commit(EndConversation(store.lease, ConversationId(before.seq), NOON))
+        await store.commit(EndConversation(ConversationId(before.seq), NOON))
         assert not (await accepted(store, arrival(7))).parked
         assert not any(row.parked for row in await store.backlog(after=0, limit=9))
 
     async def test_a_crashed_conversation_that_is_kept_is_none_of_the_chats(self, store: Store) -> None:
         await store.commit(begin(store, 5, 7))
-        await store.commit(EndConversation(store.lease, ConversationId(5), NOON, error="E-1"))
+        await store.commit(EndConversation(ConversationId(5), NOON, error="E-1"))
         assert not (await accepted(store, arrival(7))).parked
         assert list(await store.conversations(ChatId(7))) == []
 
     async def test_a_chats_crashed_conversations_can_be_read(self, store: Store) -> None:
         await store.commit(*(begin(store, n, 7) for n in (5, 6, 7)), begin(store, 8, 9))
-        await store.commit(EndConversation(store.lease, ConversationId(6), NOON, error="E-1"))
-        await store.commit(EndConversation(store.lease, ConversationId(5), NOON + 1, error="E-2"))
-        await store.commit(EndConversation(store.lease, ConversationId(7), NOON + 1))
-        await store.commit(EndConversation(store.lease, ConversationId(8), NOON, error="E-3"))
+        await store.commit(EndConversation(ConversationId(6), NOON, error="E-1"))
+        await store.commit(EndConversation(ConversationId(5), NOON + 1, error="E-2"))
+        await store.commit(EndConversation(ConversationId(7), NOON + 1))
+        await store.commit(EndConversation(ConversationId(8), NOON, error="E-3"))
         crashed = await store.crashed(ChatId(7))
         assert [(row.id, row.error, row.ended_at) for row in crashed] == [
             (5, "E-2", NOON + 1),
@@ -178,17 +173,16 @@ class JournalContract(Contract):
         assert list(await store.crashed(ChatId(6))) == []
 
     async def test_statistics_count_conversations(self, store: Store) -> None:
-        lease = store.lease
         await store.commit(*(begin(store, n, n) for n in (1, 2, 3)))
-        await store.commit(ParkConversation(lease, ConversationId(2), NOON, "differs"))
+        await store.commit(ParkConversation(ConversationId(2), NOON, "differs"))
         assert (store.statistics().conversations, store.statistics().parked) == (3, 1)
 
-        await store.commit(ParkConversation(lease, ConversationId(2), NOON, "still differs"))
-        await store.commit(EndConversation(lease, ConversationId(1), NOON, error="E-1"))
+        await store.commit(ParkConversation(ConversationId(2), NOON, "still differs"))
+        await store.commit(EndConversation(ConversationId(1), NOON, error="E-1"))
         assert (store.statistics().conversations, store.statistics().parked) == (2, 1)
 
-        await store.commit(EndConversation(lease, ConversationId(2), NOON))
-        await store.commit(EndConversation(lease, ConversationId(2), NOON))
+        await store.commit(EndConversation(ConversationId(2), NOON))
+        await store.commit(EndConversation(ConversationId(2), NOON))
         assert (store.statistics().conversations, store.statistics().parked) == (1, 0)
 
     # --- journals
@@ -236,7 +230,7 @@ class JournalContract(Contract):
                 append(store, 5, 1, "1"),
                 standing(store, 5),
                 begin(store, 7),
-                EndConversation(store.lease, ConversationId(6), NOON),
+                EndConversation(ConversationId(6), NOON),
                 append(store, 5, 3, "3"),
             )
         await store.commit(append(store, 5, 1, "another"))
@@ -261,8 +255,8 @@ class JournalContract(Contract):
         for n in range(1, 8):
             await store.commit(begin(store, n, n))
         await store.commit(standing(store, 2), standing(store, 4, wake_at=NOON))
-        await store.commit(ParkConversation(store.lease, ConversationId(5), NOON, "differs"))
-        await store.commit(EndConversation(store.lease, ConversationId(6), NOON, "E-1"))
+        await store.commit(ParkConversation(ConversationId(5), NOON, "differs"))
+        await store.commit(EndConversation(ConversationId(6), NOON, "E-1"))
 
         first = await store.unfinished(after=0, limit=2)
         second = await store.unfinished(after=first[-1].id, limit=2)
@@ -272,8 +266,8 @@ class JournalContract(Contract):
     async def test_what_is_due_comes_earliest_first_page_by_page(self, store: Store) -> None:
         for n, wake in enumerate([30, 10, 20, 20, 20, 41, None, 15, 16], start=1):
             await store.commit(begin(store, n, n), standing(store, n, wake_at=wake))
-        await store.commit(ParkConversation(store.lease, ConversationId(8), NOON, "differs"))
-        await store.commit(EndConversation(store.lease, ConversationId(9), NOON, "E-1"))
+        await store.commit(ParkConversation(ConversationId(8), NOON, "differs"))
+        await store.commit(EndConversation(ConversationId(9), NOON, "E-1"))
 
         found: list[ConversationRow] = []
         while page := await store.due(
@@ -287,10 +281,9 @@ class JournalContract(Contract):
         assert await store.next_wake(after=41) is None
 
     async def test_a_parked_conversation_wakes_for_nothing_until_it_is_taken_back(self, store: Store) -> None:
-        lease = store.lease
         await store.commit(begin(store, 5, wake_at=NOON))
-        await store.commit(TakeInHand(lease, ConversationId(5), NOON))
-        await store.commit(ParkConversation(lease, ConversationId(5), NOON + 1, "differs", error="E-1"))
+        await store.commit(TakeInHand(ConversationId(5), NOON))
+        await store.commit(ParkConversation(ConversationId(5), NOON + 1, "differs", error="E-1"))
 
         (row,) = await store.parked(after=0, limit=10)
         assert (row.parked_because, row.error, row.in_hand, row.updated_at) == ("differs", "E-1", 1, NOON + 1)
@@ -300,7 +293,7 @@ class JournalContract(Contract):
         assert await store.next_wake() is None
         assert [one.id for one in await store.conversations(ChatId(1))] == [5]
 
-        await store.commit(ParkConversation(lease, ConversationId(5), NOON + 2, None))
+        await store.commit(ParkConversation(ConversationId(5), NOON + 2, None))
         assert list(await store.parked(after=0, limit=10)) == []
         (row,) = await store.unfinished(after=0, limit=10)
         assert (row.parked_because, row.error, row.in_hand) == (None, None, 0)
@@ -308,16 +301,16 @@ class JournalContract(Contract):
     async def test_a_clock_set_back_lets_all_wake_earlier(self, store: Store) -> None:
         for n, wake in enumerate([NOON, 30, None], start=1):
             await store.commit(begin(store, n, n), standing(store, n, wake_at=wake))
-        await store.commit(ParkConversation(store.lease, ConversationId(1), NOON, "differs"))
+        await store.commit(ParkConversation(ConversationId(1), NOON, "differs"))
 
-        await store.commit(WakeEarlier(store.lease, 100))
+        await store.commit(WakeEarlier(100))
 
         rows = await store.all_conversations(after=0, limit=10)
         assert [row.wake_at for row in rows] == [NOON - 100, 0, None]
         assert [row.updated_at for row in rows] == [NOON, NOON, NOON]
 
     async def test_revivals_are_counted_until_it_comes_to_rest(self, store: Store) -> None:
-        in_hand = TakeInHand(store.lease, ConversationId(5), NOON)
+        in_hand = TakeInHand(ConversationId(5), NOON)
         await store.commit(begin(store, 5))
         await store.commit(in_hand)
         await store.commit(in_hand, standing(store, 5, unfinished=True))
@@ -328,14 +321,14 @@ class JournalContract(Contract):
     # --- effects
 
     async def test_intent_and_result_are_kept_beside_the_journal(self, store: Store) -> None:
-        lease, id_ = store.lease, ConversationId(5)
+        id_ = ConversationId(5)
         await store.commit(begin(store, 5), begin(store, 6))
-        await store.commit(KeepIntent(lease, id_, 1, "0.1", NOON, "meant"))
-        await store.commit(KeepIntent(lease, id_, 1, "0.1", NOON + 1, "meant again"))
-        await store.commit(KeepResult(lease, id_, 1, "0.1", NOON + 2, "came"))
-        await store.commit(KeepResult(lease, id_, 1, "0.1", NOON + 3, "came again"))
-        await store.commit(KeepResult(lease, id_, 1, "0.2", NOON + 4, "alone"))
-        await store.commit(KeepResult(lease, ConversationId(6), 1, "0.1", NOON, "another's"))
+        await store.commit(KeepIntent(id_, 1, "0.1", NOON, "meant"))
+        await store.commit(KeepIntent(id_, 1, "0.1", NOON + 1, "meant again"))
+        await store.commit(KeepResult(id_, 1, "0.1", NOON + 2, "came"))
+        await store.commit(KeepResult(id_, 1, "0.1", NOON + 3, "came again"))
+        await store.commit(KeepResult(id_, 1, "0.2", NOON + 4, "alone"))
+        await store.commit(KeepResult(ConversationId(6), 1, "0.1", NOON, "another's"))
 
         journal = await store.journal(id_)
 
@@ -346,41 +339,41 @@ class JournalContract(Contract):
         }
 
     async def test_effects_of_unknown_outcome_are_counted(self, store: Store) -> None:
-        lease, id_ = store.lease, ConversationId(5)
+        id_ = ConversationId(5)
         assert await store.unknown_effects() == 0
         await store.commit(begin(store, 5), begin(store, 6))
         for operation in "abc":
-            await store.commit(KeepIntent(lease, id_, 1, operation, NOON, "meant"))
-        await store.commit(KeepIntent(lease, id_, 1, "a", NOON + 1, "meant again"))
-        await store.commit(KeepResult(lease, id_, 1, "alone", NOON, "came"))
-        await store.commit(KeepIntent(lease, ConversationId(6), 1, "a", NOON, "meant"))
+            await store.commit(KeepIntent(id_, 1, operation, NOON, "meant"))
+        await store.commit(KeepIntent(id_, 1, "a", NOON + 1, "meant again"))
+        await store.commit(KeepResult(id_, 1, "alone", NOON, "came"))
+        await store.commit(KeepIntent(ConversationId(6), 1, "a", NOON, "meant"))
         assert await store.unknown_effects() == 4
-        await store.commit(KeepResult(lease, id_, 1, "a", NOON + 2, "came"))
+        await store.commit(KeepResult(id_, 1, "a", NOON + 2, "came"))
         assert await store.unknown_effects() == 3
-        await store.commit(DropEffects(lease, id_, 1, ("b",)))
+        await store.commit(DropEffects(id_, 1, ("b",)))
         assert await store.unknown_effects() == 2
-        await store.commit(EndConversation(lease, id_, NOON))
+        await store.commit(EndConversation(id_, NOON))
         assert await store.unknown_effects() == 1
         await store.forget((await row_of(store, 6)).chat_id)
         assert await store.unknown_effects() == 0
 
     async def test_effects_are_dropped_by_name(self, store: Store) -> None:
-        lease, id_ = store.lease, ConversationId(5)
-        await store.commit(begin(store, 5), *(KeepResult(lease, id_, 1, n, NOON, n) for n in "abc"))
-        await store.commit(DropEffects(lease, id_, 1, ("a", "c", "never seen")))
-        await store.commit(DropEffects(lease, id_, 2, ("b",)))
+        id_ = ConversationId(5)
+        await store.commit(begin(store, 5), *(KeepResult(id_, 1, n, NOON, n) for n in "abc"))
+        await store.commit(DropEffects(id_, 1, ("a", "c", "never seen")))
+        await store.commit(DropEffects(id_, 2, ("b",)))
         journal = await store.journal(id_)
         assert journal is not None
         assert set(journal.effects) == {"b"}
 
     async def test_a_late_result_is_nothing_and_a_late_intent_is_refused(self, store: Store) -> None:
-        lease, id_ = store.lease, ConversationId(5)
-        late_result = KeepResult(lease, id_, 1, "0.1", NOON, "late")
-        late_intent = KeepIntent(lease, id_, 1, "0.1", NOON, "late")
+        id_ = ConversationId(5)
+        late_result = KeepResult(id_, 1, "0.1", NOON, "late")
+        late_intent = KeepIntent(id_, 1, "0.1", NOON, "late")
         await store.commit(late_result, PutSetting("and", "the rest"))
         assert await store.setting("and") == "the rest"
 
-        await store.commit(begin(store, 5), ContinueConversation(lease, id_, 0, ("x",), "pizza", "v1", NOON))
+        await store.commit(begin(store, 5), ContinueConversation(id_, 0, ("x",), "pizza", "v1", NOON))
         await store.commit(late_result)
         with pytest.raises(JournalConflictError):
             await store.commit(late_intent)
@@ -388,17 +381,17 @@ class JournalContract(Contract):
         assert journal is not None
         assert journal.effects == {}
 
-        await store.commit(EndConversation(lease, id_, NOON, "E-1"))
-        await store.commit(attrs.evolve(late_result, run=2), DropEffects(lease, id_, 2, ("0.1",)))
+        await store.commit(EndConversation(id_, NOON, "E-1"))
+        await store.commit(attrs.evolve(late_result, run=2), DropEffects(id_, 2, ("0.1",)))
         with pytest.raises(JournalConflictError):
             await store.commit(attrs.evolve(late_intent, run=2))
 
     # --- the ends
 
     async def test_an_ended_conversation_leaves_nothing(self, store: Store) -> None:
-        lease, id_ = store.lease, ConversationId(5)
-        await store.commit(begin(store, 5), append(store, 5, 0, "x"), KeepResult(lease, id_, 1, "a", 1, "b"))
-        await store.commit(EndConversation(lease, id_, NOON))
+        id_ = ConversationId(5)
+        await store.commit(begin(store, 5), append(store, 5, 0, "x"), KeepResult(id_, 1, "a", 1, "b"))
+        await store.commit(EndConversation(id_, NOON))
 
         assert await store.journal(id_) is None
         # A number never comes twice; if it did, nothing of the old one would be in its way.
@@ -406,9 +399,9 @@ class JournalContract(Contract):
         assert await records_of(store, 5) == (0, ())
 
     async def test_a_crashed_one_is_kept_and_changes_no_more(self, store: Store) -> None:
-        lease, id_ = store.lease, ConversationId(5)
+        id_ = ConversationId(5)
         await store.commit(begin(store, 5, wake_at=NOON), append(store, 5, 0, "x"))
-        await store.commit(EndConversation(lease, id_, NOON + 1, error="E-1"))
+        await store.commit(EndConversation(id_, NOON + 1, error="E-1"))
 
         journal = await store.journal(id_)
         assert journal is not None
@@ -420,7 +413,7 @@ class JournalContract(Contract):
         for write in late_writes(store):
             with pytest.raises(JournalConflictError):
                 await store.commit(write)
-        await store.commit(EndConversation(lease, id_, NOON + 9))
+        await store.commit(EndConversation(id_, NOON + 9))
         assert await row_of(store, 5) == row
 
     async def test_what_is_not_there_cannot_be_written(self, store: Store) -> None:
@@ -431,17 +424,15 @@ class JournalContract(Contract):
         assert await store.setting("trace") is None
 
     async def test_a_new_run_replaces_the_journal_and_positions_count_on(self, store: Store) -> None:
-        lease, id_ = store.lease, ConversationId(5)
+        id_ = ConversationId(5)
         await store.commit(begin(store, 5, wake_at=NOON), append(store, 5, 0, "0", "1"))
-        await store.commit(append(store, 5, 2, "2"), KeepResult(lease, id_, 1, "a", NOON, "b"))
+        await store.commit(append(store, 5, 2, "2"), KeepResult(id_, 1, "a", NOON, "b"))
         for position in (0, 2, 4):
             with pytest.raises(JournalConflictError):
-                await store.commit(
-                    ContinueConversation(lease, id_, position, ("x",), "pizza", "v2", NOON + 1)
-                )
+                await store.commit(ContinueConversation(id_, position, ("x",), "pizza", "v2", NOON + 1))
         assert await records_of(store, 5) == (0, ("0", "1", "2"))
 
-        await store.commit(ContinueConversation(lease, id_, 3, ("3", "4"), "pasta", "v2", NOON + 1, "aside"))
+        await store.commit(ContinueConversation(id_, 3, ("3", "4"), "pasta", "v2", NOON + 1, "aside"))
 
         journal = await store.journal(id_)
         assert journal is not None
@@ -502,7 +493,7 @@ class LeaseContract(Contract):
 
         await store.commit(PutData(ChatId(7), "a", "b"), begin(store, 5, 8))
         rows = [await come(7, ALI), await come(7, ALI), await come(8), await come(9, ALI), await come(10)]
-        over = EndConversation(store.lease, ConversationId(5), NOON)
+        over = EndConversation(ConversationId(5), NOON)
         await store.commit(Consume(tuple(row.seq for row in rows)), over)
         # Nothing waits any more, nothing goes on; but now a second one speaks in chat 9.
         rows += [await come(7, ALI), await come(8), await come(9, SARA)]
@@ -583,56 +574,42 @@ class LeaseContract(Contract):
         (row,) = await store.backlog(after=0, limit=9)
         assert (row.chat_id, row.begun) == (7, "words")
 
-    # --- leases, and runs of the program
+    # --- runs of the program
 
-    async def test_a_write_under_another_lease_is_refused(self, store: Store) -> None:
-        lease = store.lease
-        await store.commit(begin(store, 5))
-        for stale in (Lease(lease - 1), Lease(lease + 1)):
-            for write in (*late_writes(store), KeepResult(lease, ConversationId(5), 1, "a", NOON, "b")):
-                with pytest.raises(LeaseLostError):
-                    await store.commit(PutSetting("trace", "of it"), attrs.evolve(write, lease=stale))
-        assert await store.setting("trace") is None
-
-    async def test_each_run_has_a_lease_of_its_own(self, clock: SettableClock, tmp_path: Path) -> None:
+    async def test_each_run_has_a_number_of_its_own(self, clock: SettableClock, tmp_path: Path) -> None:
         async with self.opened(clock, tmp_path) as store:
-            before, first = store.opening(), store.lease
+            before = store.opening()
             await store.commit(begin(store, 5))
         clock.time += MINUTE
         async with self.opened(clock, tmp_path) as store:
             now = store.opening()
             assert (before.boot, before.at, before.unclean, before.previous_at) == (1, NOON, 0, None)
             assert (now.boot, now.at, now.unclean, now.previous_at) == (2, NOON + MINUTE, 0, NOON)
-            (row,) = await store.conversations(ChatId(1))
-            assert row.lease == store.lease != first
-            with pytest.raises(LeaseLostError):
-                await store.commit(AppendRecords(first, ConversationId(5), 0, ("x",)))
-            await store.commit(AppendRecords(row.lease, ConversationId(5), 0, ("x",)))
+            await store.commit(AppendRecords(ConversationId(5), 0, ("x",)))
 
     async def test_conversations_survive_a_restart(self, clock: SettableClock, tmp_path: Path) -> None:
         id_ = ConversationId(5)
         async with self.opened(clock, tmp_path) as store:
             await store.commit(begin(store, 5), append(store, 5, 0, "0"), begin(store, 6))
-            await store.commit(KeepIntent(store.lease, id_, 1, "a", NOON, "b"))
-            await store.commit(ParkConversation(store.lease, ConversationId(6), NOON, "differs"))
+            await store.commit(KeepIntent(id_, 1, "a", NOON, "b"))
+            await store.commit(ParkConversation(ConversationId(6), NOON, "differs"))
             before = await store.journal(id_)
             assert before is not None
         async with self.opened(clock, tmp_path) as store:
             after = await store.journal(id_)
             assert after is not None
-            assert attrs.evolve(after, row=attrs.evolve(after.row, lease=before.row.lease)) == before
+            assert after == before
             assert (store.statistics().conversations, store.statistics().parked) == (2, 1)
             assert (await accepted(store, arrival(1))).parked
 
     async def test_what_is_left_over_goes_after_a_week(self, store: Store, clock: SettableClock) -> None:
         """Delete crashed conversations and unreadable requests after a week, and never what lives."""
-        lease = store.lease
         for id_, day in ((5, 0), (6, 5)):
             at = NOON + day * DAY
             await store.commit(
                 begin(store, id_),
                 append(store, id_, 0, "x"),
-                EndConversation(lease, ConversationId(id_), at, "E-1"),
+                EndConversation(ConversationId(id_), at, "E-1"),
                 KeepRaw(at, "why", "text/plain", b"%d" % id_),
             )
         await store.commit(begin(store, 7), append(store, 7, 0, "x"))
@@ -649,7 +626,6 @@ class LeaseContract(Contract):
     # --- forgetting
 
     async def test_a_forgotten_chat_leaves_nothing(self, store: Store) -> None:
-        lease = store.lease
         for chat in (7, 8):
             await accepted(store, arrival(chat, sender_id=ALI))
             await store.commit(
@@ -657,10 +633,10 @@ class LeaseContract(Contract):
                 append(store, 10 + chat, 0, "0", "1"),
                 append(store, 10 + chat, 2, "2"),
                 begin(store, 20 + chat, chat),
-                EndConversation(lease, ConversationId(20 + chat), NOON, "E-1"),
+                EndConversation(ConversationId(20 + chat), NOON, "E-1"),
                 begin(store, 30 + chat, chat),
-                ParkConversation(lease, ConversationId(30 + chat), NOON, "differs"),
-                KeepResult(lease, ConversationId(10 + chat), 1, "a", NOON, "b"),
+                ParkConversation(ConversationId(30 + chat), NOON, "differs"),
+                KeepResult(ConversationId(10 + chat), 1, "a", NOON, "b"),
                 PutData(ChatId(chat), "name", '"x"'),
                 KeepRaw(NOON, "why", "text/plain", b"chat_id=%d&" % chat),
             )
@@ -711,16 +687,16 @@ class LeaseContract(Contract):
         await store.commit(begin(store, 5))
         assert ((row := await row_of(store, 5)).rests, row.build) == (None, 0)
         for rests in ("[1,[]]", None):
-            await store.commit(PutRested(store.lease, ConversationId(5), rests, 2**40))
+            await store.commit(PutRested(ConversationId(5), rests, 2**40))
             await store.commit(standing(store, 5))
             assert ((row := await row_of(store, 5)).rests, row.build) == (rests, 2**40)
         with pytest.raises(JournalConflictError):
-            await store.commit(PutRested(store.lease, ConversationId(6), None, 1))
+            await store.commit(PutRested(ConversationId(6), None, 1))
 
     async def test_sources_and_sites_are_kept_once(self, store: Store) -> None:
-        lease, text = store.lease, "async def order(chat): ...\n# \u062f\n"
+        text = "async def order(chat): ...\n# \u062f\n"
         sites = ((7, 0, "d1", "order", 1, 0, 1, 9), (2**40, 7, "!c", "<lambda>", None, None, None, None))
-        kept = KeepCode(lease, (("d1", "shop", text),), sites, Deployed(NOON, 3, ("d1",)))
+        kept = KeepCode((("d1", "shop", text),), sites, Deployed(NOON, 3, ("d1",)))
         for _ in range(2):
             await store.commit(kept)
         code = await store.code()
@@ -731,25 +707,24 @@ class LeaseContract(Contract):
         assert await store.source("d2") is None
 
     async def test_what_no_conversation_can_name_goes_when_other_code_runs(self, store: Store) -> None:
-        lease = store.lease
 
         async def deploy(at: int) -> None:
             sources = ((f"d{at}", "shop", f"# {at}"), ("all", "texts", ""))
             sites = ((10 * at, 0, f"d{at}", "order", 1, 0, 1, 9), (10 * at + 1, 10 * at, "", "", *[None] * 4))
             told = Deployed(at, at, (f"d{at}", "all"))
-            await store.commit(KeepCode(lease, sources, sites, told))
+            await store.commit(KeepCode(sources, sites, told))
 
         async def event() -> int:
             return (await accepted(store, arrival())).seq
 
         await deploy(1)
-        await store.commit(AcceptChange(lease, AcceptedChange("order", "_.ask('A')", "_.ask('B')")))
+        await store.commit(AcceptChange(AcceptedChange("order", "_.ask('A')", "_.ask('B')")))
         first = await event()
         await store.commit(begin(store, first), Consume((first,)))
         for at in (2, 3):
             await deploy(at)
         assert [one.at for one in (await store.code()).deployed] == [1, 2, 3]
-        await store.commit(EndConversation(lease, ConversationId(first), NOON))
+        await store.commit(EndConversation(ConversationId(first), NOON))
         second = await event()
         await store.commit(begin(store, second), Consume((second,)))
         await deploy(4)
@@ -762,7 +737,7 @@ class LeaseContract(Contract):
     # --- what can't be stored
 
     async def test_a_journal_write_that_cannot_be_stored_is_refused(self, store: Store) -> None:
-        lease, id_ = store.lease, ConversationId(5)
+        id_ = ConversationId(5)
         await store.commit(begin(store, 5))
         bad: list[JournalWrite] = [
             begin(store, 0),
@@ -775,18 +750,17 @@ class LeaseContract(Contract):
             begin(store, 6, wake_at=2**53),
             begin(store, 6, sender_id=True),
             begin(store, 6, at=None),
-            begin(store, 6, lease=Lease(-1)),
             append(store, 5, 0),
             append(store, 5, -1, "x"),
             append(store, 5, 0, "two\nlines"),
             append(store, 5, 0, "\ud800"),
             append(store, 5, 0, ""),
             standing(store, 5, wake_at=-1),
-            KeepIntent(lease, id_, 0, "a", NOON, "b"),
-            KeepResult(lease, id_, 1, "", NOON, "b"),
-            KeepResult(lease, id_, 1, "a", NOON, "\0"),
-            ParkConversation(lease, id_, NOON, ""),
-            EndConversation(lease, id_, NOON, ""),
+            KeepIntent(id_, 0, "a", NOON, "b"),
+            KeepResult(id_, 1, "", NOON, "b"),
+            KeepResult(id_, 1, "a", NOON, "\0"),
+            ParkConversation(id_, NOON, ""),
+            EndConversation(id_, NOON, ""),
         ]
         for write in bad:
             with pytest.raises(LocalProtocolError):

@@ -157,9 +157,9 @@ class Watched:
 
     def _row(self) -> ConversationRow:
         it, first = self._conversation.facts, self._records[0]
-        route, lease = it.route, self._shared.services.store.lease
+        route = it.route
         kind = kind_of(route, beside=it.beside)
-        row = begun_row(it.seq, lease, it.chat_id, first, kind, route.version, it.owner)
+        row = begun_row(it.seq, it.chat_id, first, kind, route.version, it.owner)
         last, many = time_of(self._records[-1]), len(self._records)
         row = attrs.evolve(row, route=route.name, key=it.key, run=it.run_number)
         return attrs.evolve(row, unfinished=False, position=many, updated_at=last)

@@ -38,7 +38,7 @@ from ...exact.sites import (
 )
 from ...exact.sources import Source
 from ...exact.verdicts import Build, Comparison, Judge, Told
-from ...seams.journals import ConversationRow, Deployed, KeepCode, Lease, StoredCode
+from ...seams.journals import ConversationRow, Deployed, KeepCode, StoredCode
 from ...seams.values import reading
 from ...wire.events import Event
 from ...wire.operations import Operation
@@ -148,9 +148,9 @@ class Code:
             return None
         # The clock may have been set back; the newest build must have the latest time.
         self._since = max(now, 0 if last is None else last.at + 1)
-        return self.unkept(store.lease)
+        return self.unkept()
 
-    def unkept(self, lease: Lease) -> KeepCode:
+    def unkept(self) -> KeepCode:
         """Return the sites and the sources that the store doesn't have yet."""
         sites, self.sites.unkept = self.sites.unkept, []
         here = self._here
@@ -158,7 +158,7 @@ class Code:
         self._kept.update(here)
         deployed = Deployed(self._since, self.build, tuple(here)) if new or not sites else None
         rows = tuple((one.number, one.before, *one.link[:2], *one.link.place) for one in sites)
-        return KeepCode(lease, tuple(new), rows, deployed)
+        return KeepCode(tuple(new), rows, deployed)
 
     def place(self, operations: Iterable[OpenOperation], stored: Stored) -> None:
         """Set the sites of operations that a replay began, from the row or from the waiting frames."""

@@ -251,7 +251,7 @@ class CrashCounts(trio.abc.Instrument):
             row = next((row for row in rows if row.id == number and row.ended_at is None), None)
             if row is not None:
                 routes.append(f"{row.route} (conversation {number})")
-                writes.append(TakeInHand(row.lease, row.id, self._services.clock.now()))
+                writes.append(TakeInHand(row.id, self._services.clock.now()))
             elif await self._inbox_row(number) is not None:
                 routes.append(f"what event {number} starts")
                 self.early.add(number)

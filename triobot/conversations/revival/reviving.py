@@ -241,7 +241,7 @@ def park(actor: ChatActor, conversation: Conversation, because: str, *, error: s
         row, now = stored.row, actor.services.clock.now()
         if (row.parked_because, row.error) == (because, error):
             return  # the same parking is stored already
-        writes.append(ParkConversation(row.lease, row.id, now, because, error))
+        writes.append(ParkConversation(row.id, now, because, error))
     elif conversation.writer is None or not conversation.writer.park(because, error):
         return
     new = stored is None or stored.row.parked_because is None

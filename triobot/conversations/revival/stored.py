@@ -33,7 +33,6 @@ from ...seams.journals import (
     ConversationId,
     ConversationRow,
     Journal,
-    Lease,
     RunKind,
 )
 from ...seams.values import reading
@@ -149,19 +148,19 @@ async def write_out(store: Store) -> int:
         newest = rows[-1].seq
         writes: list[Write] = []
         for row in rows:
-            journal = None if row.begun is None else begun_journal(row, store.lease)
+            journal = None if row.begun is None else begun_journal(row)
             if journal is not None:
                 it = journal.row
                 begin = BeginConversation(
-                    it.lease, it.id, it.chat_id, it.route, it.version, it.started_at, it.kind, it.sender_id
+                    it.id, it.chat_id, it.route, it.version, it.started_at, it.kind, it.sender_id
                 )
-                writes += [begin, AppendRecords(it.lease, it.id, 0, journal.records), Consume((row.seq,))]
+                writes += [begin, AppendRecords(it.id, 0, journal.records), Consume((row.seq,))]
         if writes:
             await store.commit(*writes)
     return newest
 
 
-def begun_journal(row: InboxRow, lease: Lease) -> Journal | None:
+def begun_journal(row: InboxRow) -> Journal | None:
     """Return the journal of the conversation that a row stands for; None for any other row."""
     if row.begun is None:
         return None
@@ -170,13 +169,12 @@ def begun_journal(row: InboxRow, lease: Lease) -> Journal | None:
     except UnreadableRecordError as error:
         log.warning("event %d of chat %s is taken as new: %s", row.seq, row.chat_id, error)
         return None
-    it = begun_row(row.seq, lease, row.chat_id, first, kind, version, owner)
+    it = begun_row(row.seq, row.chat_id, first, kind, version, owner)
     return Journal(it, 0, (encode_record(first),), {})
 
 
 def begun_row(
     seq: int,
-    lease: Lease,
     chat_id: ChatId,
     first: Record,
     kind: RunKind,
@@ -186,7 +184,6 @@ def begun_row(
     """Return the row of a conversation with only a first record."""
     return ConversationRow(
         id=ConversationId(seq),
-        lease=lease,
         chat_id=chat_id,
         route=first[2],
         kind=kind,

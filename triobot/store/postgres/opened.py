@@ -26,7 +26,7 @@ from psycopg.rows import TupleRow
 
 from ...base.clock import steady_time
 from ...errors import StoreLockedError, TriobotError
-from ...seams.journals import Lease, Opening
+from ...seams.journals import Opening
 from ...seams.writes import LeaseLostError
 from ..broadcasts import stop_after_restore
 from ..lock import FileLock, locked, machine_boot
@@ -188,7 +188,6 @@ class OpenedStore:
         self.notes.begin(int(self._run or 0))
         self.opening = attrs.evolve(opening, risk=risk_of(self.sql.connection), node=own_name())
         self.tables.retention = retention
-        self.tables.journals.lease = Lease(self.opening.boot)
         self._lease = SpokenLease(self.node, asked)
         self._transactions = PostgresTransactions(
             self.sql, self.tables, self._renew, self._lease, name=self.name

@@ -51,7 +51,6 @@ from ...seams.journals import (
     BeginConversation,
     ContinueConversation,
     Journal,
-    Lease,
     PutRested,
     PutStanding,
 )
@@ -463,16 +462,15 @@ async def _planted(past: Past, stage: ChatStage, beside: Sequence[Stored], build
     rows = MemoryRows()
     rows.number_from(_newest_row([past.whole, *beside]))
     async with open_memory(clock=StoppedClock(past.at), rows=rows) as store:
-        lease = store.lease
         _, set_by, unseen = times_of(past.stored.records)
         writes: list[Write] = [PutSetting(JUMPED, f"{set_by - unseen} {past.at}")]
         writes += ledger_of(past, stage, beside)
         # Conversations that are over aren't restored: the current code may not fit their journals.
         for stored in [one for one in (past.stored, *beside) if not is_over(one)]:
-            writes += written_down(stored, lease)
+            writes += written_down(stored)
             # This store lacks the sources of old builds, so the conversation must not be compared with them
             # again.
-            writes.append(PutRested(lease, stored.row.id, None, build))
+            writes.append(PutRested(stored.row.id, None, build))
         writes += [PutData(past.chat_id, key, text) for key, text in past.data.items() if text is not None]
         await store.commit(*writes)
         if stage.group:
@@ -484,11 +482,11 @@ async def _planted(past: Past, stage: ChatStage, beside: Sequence[Stored], build
     return rows
 
 
-def written_down(stored: Stored, lease: Lease) -> list[Write]:
+def written_down(stored: Stored) -> list[Write]:
     """Return the writes that restore a conversation as unfinished, so that the bot revives it at once."""
     row, records = stored.row, tuple(map(encode_record, stored.records))
     begin = BeginConversation(
-        lease, row.id, row.chat_id, row.route, row.version, row.started_at, row.kind, row.sender_id, row.key
+        row.id, row.chat_id, row.route, row.version, row.started_at, row.kind, row.sender_id, row.key
     )
     position, writes = 0, list[Write]()
     if row.run > 1:
@@ -497,10 +495,10 @@ def written_down(stored: Stored, lease: Lease) -> list[Write]:
         for number in range(row.run - 1):
             position = number + 1
             again = ContinueConversation(
-                lease, row.id, number, records[:1], row.route, row.version, row.started_at, row.kind
+                row.id, number, records[:1], row.route, row.version, row.started_at, row.kind
             )
             writes.append(again)
         records = records[1:]
     if records:
-        writes.append(AppendRecords(lease, row.id, position, records))
-    return [begin, *writes, PutStanding(lease, row.id, time_at(stored), unfinished=True, wake_at=row.wake_at)]
+        writes.append(AppendRecords(row.id, position, records))
+    return [begin, *writes, PutStanding(row.id, time_at(stored), unfinished=True, wake_at=row.wake_at)]

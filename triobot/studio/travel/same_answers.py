@@ -29,7 +29,7 @@ from ...errors import ConfigError
 from ...exact.verdicts import Comparison, Judge, Told
 from ...runtime.bot import Bot
 from ...runtime.settings import Settings
-from ...seams.journals import ConversationId, ConversationRow, EndConversation, Journal, Lease
+from ...seams.journals import ConversationId, ConversationRow, EndConversation, Journal
 from ...seams.rooms import is_chat
 from ...seams.writes import PutData, Write
 from ...wire.ids import ChatId
@@ -59,11 +59,11 @@ class Replacement:
     data: Mapping[str, str] = attrs.field(repr=False)
     at: int
 
-    def writes(self, lease: Lease, chat_id: ChatId) -> list[Write]:
+    def writes(self, chat_id: ChatId) -> list[Write]:
         """Return the writes that replace the stored conversation, for one commit."""
-        writes: list[Write] = [EndConversation(lease, self.conversation, self.at)]
+        writes: list[Write] = [EndConversation(self.conversation, self.at)]
         if self.journal is not None:
-            writes += written_down(read_stored(self.journal), lease)
+            writes += written_down(read_stored(self.journal))
         return [*writes, *(PutData(chat_id, key, text) for key, text in self.data.items())]
 
 
