@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 import attrs
@@ -83,6 +84,11 @@ def at_question(stored: Stored, text: str, bot_texts: list[str]) -> int:
     begins = enumerate(notch_starts(stored.records))
     sends = [n for n, place in begins if stored.records[place][3] == "send sendMessage"]
     return sends[bot_texts.index(text)]
+
+
+async def data_of(branch: LiveBranch) -> Mapping[str, str]:
+    work = branch._work  # pyright: ignore[reportPrivateUsage]
+    return await work.store.data(branch.past.chat_id)
 
 
 def said(branch: LiveBranch) -> list[str]:
@@ -177,9 +183,9 @@ async def test_interrupts_and_asides_come_as_ever(autojump_clock: MockClock) -> 
 async def test_what_the_chat_kept_at_the_notch_is_there(autojump_clock: MockClock) -> None:
     stored = await ordered(bot := a_shop())
     async with open_branch(bot, stored, 0) as branch:
-        assert await branch.data() == {}
+        assert await data_of(branch) == {}
     async with open_branch(bot, stored, at_question(stored, "Size?", TEXTS)) as branch:
-        assert list((await branch.data()).values()) == ['[1,"Sara"]']
+        assert list((await data_of(branch)).values()) == ['[1,"Sara"]']
 
 
 async def test_each_branch_is_its_own(autojump_clock: MockClock) -> None:
@@ -332,7 +338,7 @@ async def test_a_room_goes_on_by_what_it_is_told(autojump_clock: MockClock) -> N
 
         assert branch.ended
         assert [(one.what, one.text) for one in branch.left] == [("send", "a c")]
-        assert list((await branch.data()).values()) == ["[1,2]"]
+        assert list((await data_of(branch)).values()) == ["[1,2]"]
 
 
 async def test_nothing_of_the_bot_runs_but_its_routes(autojump_clock: MockClock) -> None:

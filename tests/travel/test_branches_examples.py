@@ -16,6 +16,7 @@ from triobot.cli.loading import load_bot
 from triobot.conversations.revival.stored import Stored
 from triobot.engine import Record, decode_record
 from triobot.engine.records import INTERRUPTED, OUTCOMES, START, TURNS, time_of
+from triobot.errors import ConfigError
 from triobot.studio.travel.answers import PastAnswer, give, given_at
 from triobot.studio.travel.branches import LiveBranch, open_branch
 from triobot.studio.travel.past import notch_starts
@@ -67,6 +68,8 @@ async def leads_on(bot: Bot, stored: Stored, beside: list[Stored], notch: int) -
     recorded = [stored.records[place] for place in begins]
     with library() as kept:
         async with open_branch(bot, stored, notch, beside=beside) as branch:
+            if len(notch_starts(branch.past.stored.records)) <= notch:
+                return  # a payment is under way at the notch, and the charge begins again
 
             async def known() -> list[Record]:
                 journal = await branch.journal()
@@ -99,6 +102,9 @@ async def test_the_recorded_answer_leads_to_the_next_notch(name: str, autojump_c
         for notch in range(many):
             # The journal doesn't have what interrupted it.
             if stored.records[notch_starts(stored.records)[notch + 1]][0] != INTERRUPTED:
-                await leads_on(bot, stored, [one for one in beside if one is not stored], notch)
+                try:
+                    await leads_on(bot, stored, [one for one in beside if one is not stored], notch)
+                except ConfigError as error:  # none begins in what gives for a payment
+                    assert "and pay in the branch" in str(error)
                 tried += 1
     assert tried or all(len(notch_starts(one.records)) == 1 for one in longest)

@@ -148,12 +148,9 @@ class RunningCharge:
         self._seen(waits=True)
         self._wait.when_resting = self._listen_again
 
-    def _stands(self) -> tuple[Charge, bool]:
-        return self._asked, self._paid
-
     def _seen(self, *, waits: bool) -> None:
         if (dry := self._operations.dry) is not None:
-            dry.look.charges(self.id, self._stands if waits else None)
+            dry.look.charges(self.id, waits=waits)
 
     async def _open(self) -> None:
         """Choose a payment number. The transaction that records the number also stores the payment."""

@@ -14,7 +14,7 @@ from decimal import Decimal
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 from uuid import UUID
 
 import attrs
@@ -23,7 +23,6 @@ import trio
 from ...engine import Run
 from ...engine.records import Id
 from ...errors import ForeignTaskError
-from ...seams.money import Charge
 from ...wire.content import LocalFile, Media
 from ...wire.ids import MessageId, RefId
 from ...wire.operations import Operation, SendMessage
@@ -60,10 +59,6 @@ class OperationKind(Enum):
     BROADCAST = "broadcast"
 
 
-ChargeStands: TypeAlias = Callable[[], tuple[Charge, bool]]
-"""Function that returns a charge, and whether the charge is paid."""
-
-
 class Onlooker:
     """Listener for a dry run. The methods here do nothing; subclasses override the methods that they need."""
 
@@ -79,12 +74,8 @@ class Onlooker:
     def tidies(self, message_id: MessageId) -> None:
         """A question is over, so the message shows no buttons any more."""
 
-    def charges(self, number: RefId, stands: ChargeStands | None) -> None:
-        """A charge has opened the payment `number`; with None for `stands`, the charge has ended.
-
-        Args:
-            stands: returns the charge, and whether it is paid.
-        """
+    def charges(self, number: RefId, *, waits: bool) -> None:
+        """A charge has opened payment `number` and waits for its money, or, without `waits`, has ended."""
 
 
 code_tasks: Final[dict[trio.lowlevel.Task, int]] = {}

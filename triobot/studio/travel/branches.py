@@ -1,9 +1,9 @@
 """A branch: a conversation continues from a notch in another way, on the real runtime, in virtual time.
 
 A branch starts the bot as after a restart, at the time of the notch. The store in memory contains the journal
-up to the notch, the emulated platform contains the chat, and the ledger contains the payments that were open.
-A branch sends nothing to the outside and changes nothing outside. The branch is discarded when the block of
-`open_branch` ends.
+up to the notch, and the emulated platform contains the chat. A branch begins where no payment is under way: a
+journal lacks the ledger's rows. So a charge begins again in the branch. A branch sends nothing to the outside
+and changes nothing outside. The branch is discarded when the block of `open_branch` ends.
 
 No time passes between two calls. The clock of the surrounding program jumps when all tasks wait, so the
 program must wait for the branch in a thread (`triobot.testing.virtual`).
@@ -27,7 +27,7 @@ from ...base.authors import only_of
 from ...base.clock import JUMPED, StoppedClock
 from ...base.frozen import guarded
 from ...base.secrets import Secret
-from ...conversations.calls.signals import room_of
+from ...conversations.calls.signals import Call, asked_of, room_of
 from ...conversations.inspection.portrait import Portrait
 from ...conversations.revival.changed import Code
 from ...conversations.revival.stored import Stored, read_opening
@@ -54,6 +54,7 @@ from ...seams.journals import (
     PutRested,
     PutStanding,
 )
+from ...seams.money import Captured
 from ...seams.writes import Consume, PutData, PutSetting, Write
 from ...store import Store
 from ...store.memory import MemoryRows, open_memory
@@ -63,8 +64,7 @@ from ...wire.ids import ChatId, SenderId
 from ...wire.platform_side import Body
 from ...wire.rules import JsonValue
 from .fence import Fence, FencedStore, WelcomingTransport, WouldLeave
-from .money import ledger_of
-from .past import Past, is_over, look_back, notch_starts, time_at, up_to
+from .past import Past, is_charging, is_over, look_back, notch_starts, time_at, up_to
 from .staging import ChatStage
 from .steps import AskedStep, DoneStep, Steps
 
@@ -352,9 +352,12 @@ async def open_branch(
 ) -> AsyncGenerator[LiveBranch]:
     """Continue a conversation from a notch while the block runs, then discard the branch.
 
+    If a payment is under way at the notch, the branch begins at the last notch before its charge.
+
     Args:
         stored: the conversation's journal.
-        beside: journals of the chat's other conversations; their state as of the notch is restored too.
+        beside: journals of the chat's other conversations. Their state as of the notch is restored too,
+            unless they charge or give for a payment then.
         group: whether the chat is a group; None derives it from the journal.
         settings: the bot's settings, of which the branch replaces some; None: the defaults.
         numbers: the branch's messages get numbers above this number.
@@ -362,12 +365,20 @@ async def open_branch(
         sent: the words that were sent, by operation; the current code may have other words.
 
     Raises:
-        ConfigError: there is no such notch, or time isn't virtual.
+        ConfigError: there is no such notch, the conversation gives for a payment, or time isn't virtual.
         NondeterminismError: the code differs from the journal before the notch.
     """
     settings = settings or Settings()
     past = await look_back(bot, stored, notch, settings=settings, group=bool(group))
+    if past.before_charge is not None:
+        past = await look_back(bot, stored, past.before_charge, settings=settings, group=bool(group))
+    if _gives(stored):
+        raise ConfigError(
+            "this conversation gives for a payment: open the branch in the conversation that charges, "
+            "and pay in the branch"
+        )
     others = [then for one in beside if one.row.id != stored.row.id and (then := _by(one, past.at))]
+    others = [one for one in others if not (_gives(one) or await is_charging(bot, one, settings))]
     own, provided = apart(bot)
     later = [record for one in (stored, *beside) for record in _behind(one, past)]
     steps = Steps(later, [cast("Any", one.resource) for one in provided], asks)
@@ -430,6 +441,12 @@ def _settings_of(settings: Settings, exchange: Exchange) -> Settings:
     )
 
 
+def _gives(stored: Stored) -> bool:
+    """Whether a conversation is the aside that gives for a payment."""
+    event = asked_of(read_opening(stored.records[0]).event)
+    return isinstance(event, Call) and isinstance(event.value, Captured)
+
+
 def _by(stored: Stored, at: int) -> Stored | None:
     """Return another journal as of time `at`; None if the conversation began at `at` or later."""
     begins = notch_starts(stored.records)
@@ -464,7 +481,6 @@ async def _planted(past: Past, stage: ChatStage, beside: Sequence[Stored], build
     async with open_memory(clock=StoppedClock(past.at), rows=rows) as store:
         _, set_by, unseen = times_of(past.stored.records)
         writes: list[Write] = [PutSetting(JUMPED, f"{set_by - unseen} {past.at}")]
-        writes += ledger_of(past, stage, beside)
         # Conversations that are over aren't restored: the current code may not fit their journals.
         for stored in [one for one in (past.stored, *beside) if not is_over(one)]:
             writes += written_down(stored)

@@ -26,7 +26,7 @@ from ..errors import TravelError
 from .branches import MOST, LiveBranch, open_branch
 from .given import LoadedBot, PastOrigin
 from .keeping import Kill, write_test
-from .past import Past, before_failure, look_back
+from .past import Past, before_failure, look_back, notch_starts
 from .same_answers import SameAnswers, open_same_answers
 from .told import cut
 
@@ -223,6 +223,7 @@ def view(id: str, branch: LiveBranch, same: SameAnswers | None) -> JsonObject:
     return {
         "id": id,
         "chat_id": past.chat_id,
+        "notch": len(notch_starts(past.stored.records)) - 1,
         "at": past.at,
         "now": branch.now,
         "ended": branch.ended,

@@ -7,7 +7,7 @@ contents of the operations (see `Onlooker`). Acts of other conversations in the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, cast, final
 
 import attrs
@@ -18,7 +18,7 @@ from ...conversations.inspection.rerun import open_rerun
 from ...conversations.revival.stored import Stored, read_opening
 from ...conversations.routes.router import table_of
 from ...conversations.routes.routing import KIND
-from ...conversations.running.branches import ChargeStands, Onlooker
+from ...conversations.running.branches import Onlooker
 from ...engine import Record, Run
 from ...engine.records import (
     ABSENT,
@@ -38,15 +38,12 @@ from ...engine.records import (
 from ...errors import ConfigError, NondeterminismError
 from ...runtime.bot import Bot, dry_services_of
 from ...runtime.settings import Settings
-from ...seams.money import Captured, Charge, PaymentNotice
+from ...seams.money import Captured, PaymentNotice
 from ...wire.events import Event
-from ...wire.ids import ChatId, MessageId, RefId
-from ...wire.markup import InlineKeyboard, PayButton
-from ...wire.operations import CreateInvoice, EditMessage, Operation, SendMessage
-from ...wire.results import Sent
+from ...wire.ids import ChatId, RefId
+from ...wire.operations import Operation
 
 _VERIFY: Final = "verify"
-_CHARGE: Final = "charge"
 _STEP: Final = "step"
 _BESIDE_DATA: Final = (":", "#")
 
@@ -141,31 +138,6 @@ def event_of(record: Record) -> Event | None:
 
 @final
 @guarded
-class OpenCharge:
-    """A charge that waits for its money at the notch.
-
-    Attributes:
-        id: the payment's number.
-        made_at: wall milliseconds at which the charge was recorded.
-        sent: whether the charge's message or invoice was sent.
-        message: id of the message with the charge's button.
-        captured: the captured money; None if no capture is known yet.
-        claimed: whether the platform reported a payment that is not verified yet.
-        notice: the later outcome of this payment, if the whole journal contains the outcome.
-    """
-
-    id: RefId
-    asked: Charge = attrs.field(repr=False)
-    made_at: int
-    sent: bool = False
-    message: MessageId | None = None
-    captured: Captured | None = attrs.field(default=None, repr=False)
-    claimed: bool = False
-    notice: PaymentNotice | None = attrs.field(default=None, repr=False)
-
-
-@final
-@guarded
 class Past:
     """A conversation's state at a notch.
 
@@ -175,7 +147,7 @@ class Past:
         at: time of the turn, in wall milliseconds.
         sent: operations passed to the outbox, by operation id.
         data: values of the chat's data that the conversation read or wrote, by key; None for a missing value.
-        charges: the charges that wait for their money.
+        before_charge: the last notch before the charge that is under way at the notch; None if none is.
         ended: whether the conversation has ended.
     """
 
@@ -184,7 +156,7 @@ class Past:
     at: int
     sent: Mapping[str, Operation[object]] = attrs.field(repr=False)
     data: Mapping[str, str | None] = attrs.field(repr=False)
-    charges: Sequence[OpenCharge]
+    before_charge: int | None
     ended: bool
 
     @property
@@ -205,19 +177,21 @@ async def look_back(
     by_then, heard = up_to(stored, notch), _Heard()
     services = dry_services_of(bot, settings or Settings())
     async with open_rerun(services, table_of(bot), by_then, group=group, look=heard) as rerun:
-        parts, standing = rerun.divergence, rerun.standing()
-        looks = {id for id, kind, _ in standing.operations if kind == _VERIFY}
         # Read before the replay is closed, since its end also ends the charges.
-        charges = [
-            _charge_at(heard, by_then, stored, looks, number, *tell())
-            for number, tell in heard.charging.items()
-        ]
+        parts, before_charge = rerun.divergence, heard.before_charge
     if parts is not None:
         raise NondeterminismError(
             parts.operation, parts.what + ("" if parts.line == "?" else f" ({parts.line})")
         )
     data = _data_of(by_then, stored, heard)
-    return Past(by_then, stored, time_at(by_then), heard.sent, data, charges, is_over(by_then))
+    return Past(by_then, stored, time_at(by_then), heard.sent, data, before_charge, is_over(by_then))
+
+
+async def is_charging(bot: Bot, stored: Stored, settings: Settings) -> bool:
+    """Whether a payment of this conversation is under way at the end of its journal."""
+    heard = _Heard()
+    async with open_rerun(dry_services_of(bot, settings), table_of(bot), stored, look=heard):
+        return bool(heard.charging)
 
 
 @final
@@ -227,16 +201,19 @@ class _Heard(Onlooker):
     Attributes:
         sent: operations passed to the outbox, by operation id, in order.
         data: last value read or written of each key of the chat.
-        charging: the charges that wait for their money, by number.
+        charging: numbers of the charges that wait for their money.
     """
 
     def __init__(self) -> None:
         self.sent: dict[str, Operation[object]] = {}
         self.data: dict[str, str | None] = {}
-        self.charging: dict[RefId, ChargeStands] = {}
+        self.charging: set[RefId] = set()
+        self._free = 0
 
     def looks(self, run: Run) -> None:
-        """Record the data that the turn read and wrote."""
+        """Record the data that the turn read and wrote, and whether a charge is under way."""
+        if not self.charging:
+            self._free = run.journal.given
         for key, node in run.view.items():
             # Keys with these prefixes aren't the chat's data.
             if key[:1] not in _BESIDE_DATA:
@@ -245,11 +222,13 @@ class _Heard(Onlooker):
     def sends(self, id: Id, operation: Operation[object]) -> None:
         self.sent[str(id)] = operation
 
-    def charges(self, number: RefId, stands: ChargeStands | None) -> None:
-        if stands is None:
-            self.charging.pop(number, None)
-        else:
-            self.charging[number] = stands
+    def charges(self, number: RefId, *, waits: bool) -> None:
+        (self.charging.add if waits else self.charging.discard)(number)
+
+    @property
+    def before_charge(self) -> int | None:
+        """The last notch before the charge that is under way; None if none is."""
+        return self._free if self.charging else None
 
 
 def _data_of(by_then: Stored, whole: Stored, heard: _Heard) -> dict[str, str | None]:
@@ -260,47 +239,6 @@ def _data_of(by_then: Stored, whole: Stored, heard: _Heard) -> dict[str, str | N
         if record[0] == READ and id(record) not in known:
             later.setdefault(record[3], record[4] if len(record) > 4 else None)
     return {**later, **heard.data}
-
-
-def _charge_at(
-    heard: _Heard,
-    by_then: Stored,
-    whole: Stored,
-    looks: Collection[str],
-    number: RefId,
-    asked: Charge,
-    paid: bool,
-) -> OpenCharge:
-    done = {str(record[2]): record for record in by_then.records if record[0] == DONE}
-    made_at = next(
-        (time_of(r) for r in done.values() if r[3] == _CHARGE and r[5] == number), time_at(by_then)
-    )
-    charge = OpenCharge(number, asked, made_at)
-    for id, operation in heard.sent.items():
-        if id in done and done[id][3] == _CHARGE and _asks_for(operation, charge):
-            outcome = CODEC.value_of(done[id][5])
-            message = outcome.id if isinstance(outcome, Sent) else getattr(operation, "message_id", None)
-            charge = attrs.evolve(charge, sent=True, message=message)
-    if paid:
-        found = (money for record in by_then.records for money in captured_in(record))
-        return attrs.evolve(charge, captured=next((one for one in found if one.id == number), None))
-    later = (notice for r in whole.records if str(r[2]) in looks for notice in notices_in(r))
-    return attrs.evolve(charge, claimed=bool(looks), notice=next(later, None))
-
-
-def _asks_for(operation: Operation[object], charge: OpenCharge) -> bool:
-    """Whether the operation shows the charge to the user who is to pay."""
-    match operation:
-        case (
-            SendMessage(inline_keyboard=InlineKeyboard() as keyboard)
-            | EditMessage(inline_keyboard=InlineKeyboard() as keyboard)
-        ):
-            buttons = (button for row in keyboard.rows for button in row)
-            return any(isinstance(one, PayButton) and one.ref_id == charge.id for one in buttons)
-        case CreateInvoice():
-            return operation.amount == charge.asked.amount and operation.description == charge.asked.text
-        case _:
-            return False
 
 
 def notices_in(record: Record) -> Iterator[PaymentNotice]:

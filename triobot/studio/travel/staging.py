@@ -6,7 +6,7 @@ The platform receives the conversation's operations and the people's acts again,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias, cast, final
 
 import attrs
@@ -24,8 +24,8 @@ from ...wire.content import Media
 from ...wire.events import Event, Join, Leave, Message, Press, Sender, Submission, beside
 from ...wire.ids import CallbackId, MessageId, SenderId
 from ...wire.markup import CallbackButton, PayButton
-from ...wire.operations import CreateInvoice, EditMessage, Operation, SendMessage
-from ...wire.results import InvoiceCreated, Sent
+from ...wire.operations import EditMessage, Operation, SendMessage
+from ...wire.results import Sent
 from .fence import Fence
 from .past import Past, captured_in, event_of, notices_in
 from .told import cut
@@ -51,7 +51,6 @@ class ChatStage:
 
     Attributes:
         people: the people who acted, by sender id; the key None is for a person without an id.
-        invoices: ids of the created invoices, by amount and description.
         declined: failed payments, each as the number of the platform's newest change before the payment, the
             time, and the error code.
     """
@@ -75,7 +74,6 @@ class ChatStage:
         senders = {event.sender.id: event.sender for _, event in self._events if event.sender is not None}
         self.group = len(senders) > 1 if group is None else group
         self.people: dict[SenderId | None, User] = {}
-        self.invoices: dict[tuple[int, str], str] = {}
         self.declined: list[tuple[int, int, int]] = []
         self._told = {sent.id for sent in map(sent_in, past.whole.records) if sent is not None}
         self._newest = numbers
@@ -151,14 +149,7 @@ class ChatStage:
         if isinstance(outcome, Sent) and outcome.id is not None and isinstance(operation, SendMessage):
             self._newest = max(self._newest, outcome.id)
             world.number_from(outcome.id - 1, world.invoices)
-        answer, _ = perform(world, operation, at)
-        if isinstance(answer, InvoiceCreated) and isinstance(operation, CreateInvoice):
-            self.invoices[operation.amount, operation.description] = answer.id
-
-    def invoice(self, operations: Iterable[Operation[object]], at: int) -> None:
-        """Create the newest invoice among these operations, which the platform had not confirmed."""
-        for operation in [one for one in operations if isinstance(one, CreateInvoice)][-1:]:
-            self._performed(operation, None, at)
+        perform(world, operation, at)
 
     def _with_files(self, operation: SendMessage | EditMessage) -> SendMessage | EditMessage:
         """Add a message's file to the platform, or a description of the file."""
@@ -255,16 +246,6 @@ class ChatStage:
             if any(isinstance(one, PayButton) and one.ref_id == money.id for one in entry.buttons()):
                 self._chat.put(attrs.evolve(entry, inline_keyboard=None))
                 break
-
-    def pay(self, number: str, amount: int, at: int) -> None:
-        """Record that a person paid a bill, before the bot knows about the payment."""
-        world, payer = self._world, self.payer(None)
-        bill = world.bills.payment(number) or world.bills.invoice(number)
-        if bill is not None and payer is not None and not bill.takings:
-            payer.wallet[bill.currency] -= amount
-            world.bills.take(bill, payer.id, amount, bill.currency, at)
-            moved = MoneyMoved(bill.chat_id, payer.id, "paid", bill.currency, amount, bill.id)
-            world.record(at, moved)
 
     def payer(self, sender: Sender | None) -> User | None:
         """Return the payer: the given sender if known, else the first person who acted."""

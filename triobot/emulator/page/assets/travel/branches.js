@@ -32,7 +32,7 @@ export function branchesBeside({ draw, shows, taken, then }) {
   // Number of the newest opening, or of the last `closeAll`: a branch of an older opening is closed at once.
   let turn = 0;
 
-  /** Open a branch and show the branch. @param {(asks: string[]) => Promise<any>} ask @param {string} title @param {boolean} compares whether the recorded words are compared @param {string[]} asks steps that ask the developer instead of returning the recorded result */
+  /** Open a branch and show the branch. @param {(asks: string[]) => Promise<any>} ask @param {(look: any) => string} title @param {boolean} compares whether the recorded words are compared @param {string[]} asks steps that ask the developer instead of returning the recorded result */
   async function begin(ask, title, compares = false, asks = []) {
     if (opening) return;
     const mine = (turn += 1);
@@ -40,7 +40,8 @@ export function branchesBeside({ draw, shows, taken, then }) {
     draw();
     await tried(async () => {
       const instead = (pane, step) => (throwAway(pane), begin(ask, title, compares, [...asks, step]));
-      const pane = branchPane(await ask(asks), title, { throwAway, keep, taken, instead, then: compares ? then : null });
+      const look = await ask(asks);
+      const pane = branchPane(look, title(look), { throwAway, keep, taken, instead, then: compares ? then : null });
       if (mine !== turn) return pane.close();
       open.push(pane);
       shown = pane;
@@ -65,7 +66,9 @@ export function branchesBeside({ draw, shows, taken, then }) {
   function at(pass, notch) {
     const isReplaced = notch.n > 0 && CAME.has(notch.in?.what ?? "");
     const from = isReplaced ? notch.n - 1 : notch.n;
-    return begin((asks) => act(`travel/pass/${pass.id}/branch`, { notch: from, asks }), t("branchAt", { n: number(notch.n) }));
+    // The branch begins earlier if a payment is under way at the notch.
+    const titleOf = (look) => t("branchAt", { n: number(look.notch < from ? look.notch : notch.n) });
+    return begin((asks) => act(`travel/pass/${pass.id}/branch`, { notch: from, asks }), titleOf);
   }
 
   /** Open a branch at a notch of a new pass, under the present code. @param {import("./state.js").Pass} pass @param {number} notch */
@@ -79,10 +82,10 @@ export function branchesBeside({ draw, shows, taken, then }) {
           if (fresh) closePass(fresh.id);
         }
       },
-      t("branchAgain", { n: number(notch) }),
+      (look) => t("branchAgain", { n: number(look.notch) }),
     );
 
-  const answers = (chat, conversation) => begin((asks) => act(`travel/${chat}/${conversation}/answers`, { asks }), t("branchAnswers"), true);
+  const answers = (chat, conversation) => begin((asks) => act(`travel/${chat}/${conversation}/answers`, { asks }), () => t("branchAnswers"), true);
 
   function column() {
     if (!open.length && !opening) return null;
