@@ -110,7 +110,7 @@ def _read(kind: type[Any], text: str) -> object | None:
     if kind in _SORTS:
         number = int(rest) if sort in ("t", "i", "p") and _INTEGER.fullmatch(rest) else None
         part = number == 1 if kind is bool else rest if number is None else number
-        return _part(kind, part) if sort == _SORTS[kind] else None
+        return part_of(kind, part) if sort == _SORTS[kind] else None
     if sort != "v" or not rest.startswith(kind.__name__):
         return None
     return _with_fields(kind, read_object(rest.removeprefix(kind.__name__)))
@@ -149,11 +149,12 @@ def _plain(value: object) -> JsonValue:
             raise TypeError(type(value).__name__)
 
 
-def _part(kind: Any, node: JsonValue) -> object:
-    """Decode the part of a key that has type `kind` and the JSON `node`.
+def part_of(kind: Any, node: JsonValue) -> object:
+    """Decode a value of the type `kind` from the JSON `node`.
 
     Raises:
-        ValueError, TypeError, KeyError: there is no such part.
+        ValueError, TypeError, KeyError: there is no such value.
+        BaseException: the code of a class refused the value.
     """
     while isinstance(kind, NewType) or get_origin(kind) is Annotated:
         kind = kind.__supertype__ if isinstance(kind, NewType) else get_args(kind)[0]
@@ -162,13 +163,17 @@ def _part(kind: Any, node: JsonValue) -> object:
         return _told_by(parts, node)
     if shape in (Union, UnionType):
         return _told_by(_each(parts, node), node)
-    if shape is Any or (shape in _SCALARS and type(node) is shape):
+    if shape in (Any, object) or (shape in _SCALARS and type(node) is shape):
+        return node
+    if shape is float and type(node) is int:
         return node
     if not isinstance(shape, type):
         raise TypeError(kind)
     shape = cast("type[Any]", shape)
     if issubclass(shape, enum.Enum):
-        return _told_by(shape, node)
+        with suppress(ValueError):
+            return _told_by(shape, node)
+        return cast("object", shape.__members__[cast("str", node)])
     if isinstance(node, str) and shape in _MOMENTS:
         return shape.fromisoformat(node)
     if isinstance(node, str) and issubclass(shape, Path):
@@ -180,7 +185,7 @@ def _part(kind: Any, node: JsonValue) -> object:
     if isinstance(node, dict) and has_fields(shape):
         return _with_fields(shape, node)
     if isinstance(node, dict) and shape in (dict, Mapping):
-        return {name: _part(parts[1] if parts else Any, part) for name, part in node.items()}
+        return {name: part_of(parts[1] if parts else Any, part) for name, part in node.items()}
     raise TypeError(kind)
 
 
@@ -195,7 +200,7 @@ def _told_by(values: Iterable[object], node: JsonValue) -> object:
 def _each(kinds: Iterable[Any], node: JsonValue) -> Iterable[object]:
     for kind in kinds:
         try:
-            part = _part(kind, node)
+            part = part_of(kind, node)
         except BaseException as error:
             contained(error)  # a class may raise anything for another class's JSON
         else:
@@ -206,11 +211,11 @@ def _row(shape: type[Any], parts: Sequence[Any], nodes: Sequence[JsonValue]) -> 
     names: Sequence[str] | None = getattr(shape, "_fields", None)
     if names is not None:
         hints = get_type_hints(shape)
-        return shape(*(_part(hints.get(name, Any), node) for name, node in zip(names, nodes, strict=True)))
+        return shape(*(part_of(hints.get(name, Any), node) for name, node in zip(names, nodes, strict=True)))
     if shape is tuple and parts and parts[-1] is not ...:
-        return tuple(_part(kind, node) for kind, node in zip(parts, nodes, strict=True))
+        return tuple(part_of(kind, node) for kind, node in zip(parts, nodes, strict=True))
     if shape in (list, tuple, Sequence):
-        read = [_part(parts[0] if parts else Any, node) for node in nodes]
+        read = [part_of(parts[0] if parts else Any, node) for node in nodes]
         return read if shape is list else tuple(read)
     raise TypeError(shape)
 
@@ -218,4 +223,4 @@ def _row(shape: type[Any], parts: Sequence[Any], nodes: Sequence[JsonValue]) -> 
 def _with_fields(kind: type[Any], stored: Mapping[str, JsonValue]) -> object:
     hints = get_type_hints(kind, include_extras=True)
     fields = {field.name: field for field in fields_of(kind) if field.init}
-    return kind(**{fields[name].argument: _part(hints[name], node) for name, node in stored.items()})
+    return kind(**{fields[name].argument: part_of(hints[name], node) for name, node in stored.items()})
