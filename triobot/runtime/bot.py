@@ -51,7 +51,7 @@ from ..conversations.services import OnFailure, tell_nobody
 from ..conversations.texts import Texts
 from ..errors import ConfigError
 from ..seams.outbox import OnUnknown, Urgency
-from ..seams.resources import Provided, Resource, declare_resource, find, open_resources
+from ..seams.resources import Provided, Resource, find, open_resources
 from ..seams.rooms import SHARED, is_chat
 from ..wire.content import Media
 from ..wire.ids import ChatId, SenderId, as_recipient
@@ -286,7 +286,7 @@ class Bot(Router):
             ...     async with open_pool() as pool:
             ...         yield pool
         """
-        resource = declare_resource(open)
+        resource = Resource(open, str(getattr(open, "__qualname__", type(open).__qualname__)))
         self._resources.append(cast("Resource[object]", resource))
         return resource
 

@@ -7,9 +7,8 @@ own, can provide a value instead of opening the resource.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Final, Generic, TypeAlias, TypeVar, cast, final
 
@@ -64,35 +63,6 @@ def check_resource(resource: object, who: str) -> None:
     """
     if not isinstance(resource, Resource):
         raise ConfigError(f"{who} takes a resource: what @bot.resource made of its function")
-
-
-def declare_resource(open: Callable[[], AbstractAsyncContextManager[T]]) -> Resource[T]:
-    """Make a resource of the function `open`.
-
-    Raises:
-        ConfigError: `open` is not a function without arguments that returns an async context manager.
-    """
-    name = str(getattr(open, "__qualname__", type(open).__qualname__))
-    if not _opens(open):
-        raise ConfigError(
-            f"the resource {name} is no async context manager function; put @asynccontextmanager under "
-            "@bot.resource"
-        )
-    with suppress(ValueError):  # Some callables have no signature.
-        try:
-            inspect.signature(open).bind()
-        except TypeError as error:
-            raise ConfigError(f"the resource {name} is opened without arguments: {error}") from None
-    return Resource(open, name)
-
-
-def _opens(open: object) -> bool:
-    if isinstance(open, AbstractAsyncContextManager) or not callable(open):
-        return False
-    return not any(
-        looks(open)
-        for looks in (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
-    )
 
 
 @asynccontextmanager
