@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from string import Formatter
-from typing import Self, cast, final
+from typing import Self, final
 
 import attrs
 
+from ..base.authors import kind_of
 from ..base.frozen import guarded
 from ..errors import ConfigError
 
@@ -116,7 +116,7 @@ class Texts:
                 once for each text.
 
         Raises:
-            ConfigError: a translation is no text, or has a placeholder in braces that the English text lacks.
+            ConfigError: a translation is no text, or has a placeholder in braces that nothing fills in.
 
         Examples:
             >>> from gettext import translation
@@ -128,21 +128,12 @@ class Texts:
 
 
 def _translated(name: str, text: str, translate: Callable[[str], str]) -> str:
-    translated = cast("object", translate(text))
-    if not isinstance(translated, str) or not translated:
-        raise ConfigError(f"Texts.translated(): the translation of {name} is no text, or empty")
+    translated = translate(text)
     try:
-        strange = _placeholders(translated) - _placeholders(text)
-    except ValueError:
-        raise ConfigError(
-            f"Texts.translated(): the translation of {name} has a brace without its other"
-        ) from None
-    if strange:
-        raise ConfigError(
-            f"Texts.translated(): the translation of {name} has {{{min(strange)}}}, which nothing fills in"
-        )
+        filled_in = translated.format(label="label", command="command")
+    except (AttributeError, ValueError, LookupError) as error:
+        wrong = f"can't be filled in: {kind_of(error)}"
+        raise ConfigError(f"Texts.translated(): the translation of {name} {wrong}") from None
+    if not filled_in:
+        raise ConfigError(f"Texts.translated(): the translation of {name} is empty")
     return translated
-
-
-def _placeholders(text: str) -> set[str]:
-    return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
