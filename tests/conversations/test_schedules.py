@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triobot.conversations.routes.schedules import Cron, Interval, Schedule, passed
+from triobot.conversations.routes.schedules import Cron, Interval, Schedule
 
 BERLIN = ZoneInfo("Europe/Berlin")
 TEHRAN = ZoneInfo("Asia/Tehran")
@@ -87,12 +87,6 @@ def test_a_zone_without_summer_time() -> None:
 def test_an_interval_counts_from_1970() -> None:
     ten = Interval(timedelta(minutes=10))
     assert dues(ten, datetime(2026, 2, 1, 0, 10, tzinfo=UTC), 2) == ["02-01 00:20 +0000", "02-01 00:30 +0000"]
-
-
-def test_what_has_passed_and_what_is_next() -> None:
-    hourly = Interval(timedelta(hours=1))
-    assert list(passed(hourly, 3_600_000, 0)) == [3_600_000]
-    assert [due // 3_600_000 for due in passed(hourly, 3_600_000, 3 * 3_600_000 + 5)] == [1, 2, 3, 4]
 
 
 @given(

@@ -29,7 +29,7 @@ from ..store import Store
 from .calls.chat_calls import RETRY_STORE, is_under_way, put_in
 from .calls.signals import Call, Place, call_arrival
 from .routes.declarations import Route
-from .routes.schedules import LATE, NEWEST, Missed, Tick, Timetable, passed
+from .routes.schedules import LATE, NEWEST, Missed, Tick, Timetable
 from .shared import Shared
 
 log: Final = logging.getLogger("triobot.conversations")
@@ -161,12 +161,11 @@ class JobClock:
         if await lives(self._store, (*route.names, route.function)):
             # The run's end calls `look_again`. A run that an operator ended is noticed at the next due time.
             return next(job.schedule.after(now))
-        dues: list[int] = []
-        for one in passed(job.schedule, known.next, now):
-            dues.append(one)
-            if not len(dues) % _YIELD_EVERY:
+        come, later = [known.next], job.schedule.after(known.next)
+        while (following := next(later)) <= now:
+            come.append(following)
+            if not len(come) % _YIELD_EVERY:
                 await trio.lowlevel.checkpoint()
-        *come, following = dues
         known, due = self._choose(name, job, attrs.evolve(known, next=following), come, now)
         if due is None:
             self._known[name] = known

@@ -185,14 +185,3 @@ def _cron(expression: str, tz: object) -> Cron:
     except (CronSimError, StopIteration) as error:
         raise ConfigError(f"every({expression!r}) is never due, or no cron expression: {error}") from None
     return cron
-
-
-def passed(schedule: Schedule, first: int, now: int) -> Iterator[int]:
-    """Yield the due times from `first` up to `now`, then the next due time after `now`."""
-    yield first
-    if first > now:
-        return
-    for due in schedule.after(first):
-        yield due
-        if due > now:
-            return
