@@ -55,7 +55,7 @@ Mistake = Callable[[Any], Awaitable[object]]
         (lambda chat: chat.ask("Who?", Message), "Message is an event's"),
         (lambda chat: chat.ask("Who?", otherwise=5), "otherwise= is a text to say"),
         (lambda chat: chat.receive(text(), otherwise=5), "otherwise= is a text to say"),
-        (lambda chat: chat.choose("Which?", {"a": 5}), "label: must be text"),
+        (lambda chat: chat.choose("Which?", {"a": 5}), "text: must be text"),
         (lambda chat: chat.choose("Which?", {"a": "A"}, into="x"), "into: must be a Sent"),
         (lambda chat: chat.fill(Named, labels={"nam": "Name"}), "names 'nam', and Named has no such field"),
         (lambda chat: chat.fill(Named, labels=["name"]), "fill(labels=) takes labels by the names"),

@@ -46,15 +46,6 @@ class Choice(Generic[K_co]):
 
 
 @final
-@guarded
-class Link:
-    """Button that opens an address."""
-
-    label: str
-    url: str
-
-
-@final
 @attrs.frozen(init=False)
 class Buttons(Generic[K_co]):
     """Inline keyboard: labels by key, in rows of `columns`. A key may have any type that `keys` can encode.
@@ -67,13 +58,13 @@ class Buttons(Generic[K_co]):
         >>> more = size + Buttons({0: "Back"}).link("Menu", "https://example.org/menu")
     """
 
-    _rows: tuple[tuple[Choice[K_co] | Link, ...], ...]
+    _rows: tuple[tuple[Choice[K_co] | LinkButton, ...], ...]
 
     def __init__(self, options: Mapping[K_co, str], columns: int = 1) -> None:
         _check_columns(columns)
         if not isinstance(options, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise LocalProtocolError("options", "must be labels by key, such as {'y': 'Yes', 'n': 'No'}")
-        choices = [Choice(key, _label(label)) for key, label in options.items()]
+        choices = [Choice(key, label) for key, label in options.items()]
         rows = [tuple(choices[start : start + columns]) for start in range(0, len(choices), columns)]
         object.__setattr__(self, "_rows", tuple(rows))
 
@@ -89,7 +80,7 @@ class Buttons(Generic[K_co]):
     def link(self, label: str, url: str) -> Buttons[K_co]:
         """Return the buttons with another row, a button that opens `url`."""
         none: Mapping[K_co, str] = {}
-        return _with_rows(Buttons(none), (*self._rows, (Link(_label(label), url),)))
+        return _with_rows(Buttons(none), (*self._rows, (LinkButton(label, url),)))
 
     def pressed(self, on: Sent) -> Filter[Press[K_co]]:
         """Return a filter for presses of these buttons under one message; `Press.value` is the key.
@@ -119,7 +110,7 @@ class Buttons(Generic[K_co]):
         return Filter(look, "Buttons.pressed(...)")
 
 
-def _with_rows(buttons: Buttons[L], rows: tuple[tuple[Choice[L] | Link, ...], ...]) -> Buttons[L]:
+def _with_rows(buttons: Buttons[L], rows: tuple[tuple[Choice[L] | LinkButton, ...], ...]) -> Buttons[L]:
     object.__setattr__(buttons, "_rows", rows)
     return buttons
 
@@ -139,20 +130,14 @@ def keyboard_of(buttons: Buttons[Any], token: str | None = None) -> InlineKeyboa
     return InlineKeyboard(tuple(tuple(_button(button, front) for button in row) for row in rows))
 
 
-def _label(label: object) -> str:
-    if not isinstance(label, str) or not label:
-        raise LocalProtocolError("label", "must be text, and not empty")
-    return label
-
-
 def _check_columns(columns: object) -> None:
     if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:
         raise LocalProtocolError("columns", "must be at least 1")
 
 
-def _button(button: Choice[object] | Link, front: str) -> InlineButton:
-    if isinstance(button, Link):
-        return LinkButton(button.label, button.url)
+def _button(button: Choice[object] | LinkButton, front: str) -> InlineButton:
+    if isinstance(button, LinkButton):
+        return button
     return CallbackButton(button.label, question_data(front, button.key))
 
 
@@ -182,7 +167,7 @@ class Keyboard:
         _check_columns(columns)
         if not isinstance(cast("object", options), Mapping | None):
             raise LocalProtocolError("options", "must be labels by key, such as {'/help': 'Help'}")
-        keys = [Key(value, _label(label)) for value, label in (options or {}).items()]
+        keys = [Key(value, label) for value, label in (options or {}).items()]
         rows = [tuple(keys[start : start + columns]) for start in range(0, len(keys), columns)]
         if contact is not None:
             rows.append((Key(SHARE_CONTACT, contact),))
