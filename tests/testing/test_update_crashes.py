@@ -234,17 +234,8 @@ def plus_one_lost(old: int) -> None:
     ("change", "error", "words"),
     [
         (5, ConfigError, r"update\(\) takes a function of the old value, not a value: int"),
-        (plus_one_later, ConfigError, r".* a plain function, .* plus_one_later \(\S+:\d+\) is none"),
-        (
-            lambda old: plus_one_later(old),
-            UnrecordableError,
-            r"what \S*<lambda> \(\S+:\d+\) returned to update\(\) is a coroutine, .* a plain one",
-        ),
-        (
-            plus_one_lost,
-            UnrecordableError,
-            r"what plus_one_lost \(\S+:\d+\) returned to update\(\) is a NoneType, .* forget `return`\?",
-        ),
+        (plus_one_later, ConfigError, ".* a plain function, .* plus_one_later is none"),
+        (plus_one_lost, UnrecordableError, "value is a NoneType, .* holds another class: int"),
     ],
 )
 async def test_what_update_cannot_use_is_the_fault_of_its_function(

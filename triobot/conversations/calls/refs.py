@@ -11,7 +11,6 @@ import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from functools import partial
-from types import CodeType
 from typing import Any, Final, Protocol, TypeVar, final
 
 import attrs
@@ -292,11 +291,7 @@ class RoomRef:
         place = self._place
 
         def changed(text: str | None) -> str:
-            value = change(key.load_of(place, text), *args)
-            try:
-                return key.dump(value)
-            except UnrecordableError as error:
-                raise _of_change(change, value, error) from None
+            return key.dump(change(key.load_of(place, text), *args))
 
         return key.load(await self._door.update(place, key.name, changed))
 
@@ -375,27 +370,9 @@ def _room_key(key: str | int, who: str, what: str) -> str:
     )
 
 
-def _told_of(change: Callable[..., object]) -> str:
-    """Describe the function passed to `update`, for use in errors: name, file and line."""
-    code = getattr(inspect.unwrap(change), "__code__", None)
-    line = f" ({code.co_filename}:{code.co_firstlineno})" if isinstance(code, CodeType) else ""
-    return f"{getattr(change, '__qualname__', type(change).__qualname__)}{line}"
-
-
 def _check_change(change: object) -> None:
     if not callable(change):
         raise ConfigError(f"update() takes a function of the old value, not a value: {type(change).__name__}")
     if inspect.iscoroutinefunction(change):
-        raise ConfigError(f"update() takes a plain function, without async: {_told_of(change)} is none")
-
-
-def _of_change(change: Callable[..., object], value: object, error: UnrecordableError) -> UnrecordableError:
-    """Return the error for a value that `update` can't store; the error names `change`."""
-    rule = error.rule
-    if inspect.iscoroutine(value):
-        value.close()  # closed because it is not awaited
-        rule += "; the function must be a plain one"
-    elif value is None:
-        rule += "; did the function forget `return`?"
-    path = error.path.removeprefix("value")
-    return UnrecordableError(error.kind, f"what {_told_of(change)} returned to update(){path}", rule)
+        name = getattr(change, "__qualname__", type(change).__qualname__)
+        raise ConfigError(f"update() takes a plain function, without async: {name} is none")
