@@ -16,10 +16,61 @@ import trio
 from triobot.engine.core import End, Evicted, Operation
 from triobot.engine.host import Host
 from triobot.engine.records import ABSENT, Absent, Codec, Id, Node, Record, times_of
-from triobot.engine.run import OpenOperation, Run, Snapshot
+from triobot.engine.run import Run
 from triobot.errors import NondeterminismError
 
 from .plain import JSON
+
+
+@final
+@attrs.frozen
+class OpenOperation:
+    """An operation that a branch is in."""
+
+    id: Id
+    kind: str
+    print: str
+    due: int | None
+
+
+@final
+@attrs.frozen
+class OpenBranch:
+    """A branch, and the operation that it is in."""
+
+    path: str
+    operation: OpenOperation | None
+
+
+@final
+@attrs.frozen
+class Snapshot:
+    """The state of a run at one moment.
+
+    Attributes:
+        given: number of turns of the journal that were given to the code.
+        live: whether the code was given all turns of the journal.
+        branches: parents before their children.
+        blocks: id, deadline and whether the block is ending; the outermost first.
+    """
+
+    given: int
+    live: bool
+    branches: Sequence[OpenBranch]
+    blocks: Sequence[tuple[Id, int | None, bool]]
+    interrupted: bool
+
+
+def describe(run: Run) -> Snapshot:
+    """Return a run's state, which must be the same in two incarnations over one journal."""
+    resting = {op.branch: OpenOperation(op.id, op.kind, op.print, op.due) for op in run.resting}
+    return Snapshot(
+        run.journal.given,
+        run.journal.live,
+        [OpenBranch(branch.path, resting.get(branch)) for branch in run.branches],
+        [(block.id, block.due, block.cancel_called) for block in run.blocks],
+        run.interrupted,
+    )
 
 
 @final
@@ -113,7 +164,7 @@ async def replay(
         try:
             with trio.move_on_after(seconds):
                 await host.rested.wait()
-            snapshot, rested = run.describe(), host.rested.is_set()
+            snapshot, rested = describe(run), host.rested.is_set()
         finally:
             run.evict()
     return Replayed(

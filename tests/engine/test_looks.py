@@ -7,19 +7,19 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 import trio
 
-from triobot.engine import Record, Run, Snapshot
+from triobot.engine import Record, Run
 from triobot.engine.records import TURNS, times_of
 
 from .lives import Lives
 from .plain import JSON
-from .replaying import DryHost, difference, replay
+from .replaying import DryHost, Snapshot, describe, difference, replay
 
 
 async def looks(records: Sequence[Record], main: Callable[..., Awaitable[object]]) -> list[Snapshot]:
     """Where a dry run stood, each time that it was looked at."""
     host, seen = DryHost(times_of(records)[0]), list[Snapshot]()
     run = Run(host, records, JSON, dry=True)
-    host.look = lambda: seen.append(run.describe())
+    host.look = lambda: seen.append(describe(run))
 
     async def lives() -> None:
         await run.run(main)

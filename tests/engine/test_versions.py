@@ -12,7 +12,7 @@ from triobot.errors import UnreadableRecordError
 
 from .lives import Lives
 from .plain import JSON, PlainCodec
-from .replaying import difference, replay
+from .replaying import describe, difference, replay
 
 
 async def test_a_patch_keeps_the_old_way_for_the_old(autojump_clock: object) -> None:
@@ -232,7 +232,7 @@ async def test_a_dry_run_stands_where_the_journal_ends(autojump_clock: object) -
         await host.say(run, "bye", in_doubt=TimeoutError())
 
     async with host.living(talks) as run:
-        stands = run.describe()
+        stands = describe(run)
         host.flush()
         seen = await replay(host.records, talks)
         assert difference(stands, seen.snapshot) is None
@@ -290,5 +290,5 @@ async def test_two_runs_that_stand_apart_are_told_apart(autojump_clock: object) 
 
     async with host.living(talks) as run:
         seen = await replay(host.records, talks)
-        assert difference(run.describe(), seen.snapshot) == "branch '' is in wait 1 and in sleep 1"
+        assert difference(describe(run), seen.snapshot) == "branch '' is in wait 1 and in sleep 1"
     assert JSON.node_of("x") == "x"

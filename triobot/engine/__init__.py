@@ -24,6 +24,5 @@ from .records import Record as Record
 from .records import decode_record as decode_record
 from .records import encode_record as encode_record
 from .run import Run as Run
-from .run import Snapshot as Snapshot
 from .sync import Channel as Channel
 from .sync import Event as Event

@@ -629,34 +629,6 @@ class Core:
             reschedule(op.task)
 
 
-@final
-@attrs.define(eq=False, weakref_slot=False)
-class Part:
-    """A block in which the main branch numbers its operations separately; see `Run.part`.
-
-    Attributes:
-        prefix, key, numbered: values that are exchanged with the main branch's prefix, key and count on entry
-            and on exit. After the exit, `numbered` is the number of operations in the block.
-    """
-
-    main: Branch
-    prefix: str
-    key: tuple[int, ...]
-    numbered: int = 0
-
-    def __enter__(self) -> None:
-        self._switch()
-
-    def __exit__(self, *_: object) -> None:
-        self._switch()
-
-    def _switch(self) -> None:
-        main = self.main
-        main.prefix, self.prefix = self.prefix, main.prefix
-        main.key, self.key = self.key, main.key
-        main.count, self.numbered = self.numbered, main.count
-
-
 def unfelt() -> NoReturn:
     """Stand for a cancellation that Trio hasn't delivered, because the operation wasn't asleep yet."""
     raise AssertionError("a block was ended, and Trio knows nothing of it")

@@ -20,13 +20,13 @@ from __future__ import annotations
 import math
 import random
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NoReturn, final
 
 import trio
 from trio.lowlevel import Task, current_task, wait_task_rescheduled
 
-from ..base.frozen import guarded
 from ..errors import ForeignTaskError, UnreadableRecordError
 from .core import (
     ADVICE,
@@ -43,11 +43,9 @@ from .core import (
     Evicted,
     Filter,
     Operation,
-    Part,
     Returned,
     RunJournal,
     WasInterrupted,
-    Where,
     refuse,
 )
 from .host import Host
@@ -72,73 +70,6 @@ from .scopes import innermost
 from .sync import Channel, Event
 
 _LEFT_OPEN: Final = "the code entered a cancel scope and has not left it: use `with`"
-
-
-# --- the state of a run
-
-
-@final
-@guarded
-class OpenOperation:
-    """An operation that a branch is in.
-
-    Attributes:
-        due: when the operation ends by itself, in wall milliseconds; None if the operation isn't ended by the
-            clock.
-    """
-
-    id: Id
-    kind: str
-    print: str = ""
-    due: int | None = None
-
-
-@final
-@guarded
-class OpenBranch:
-    """A branch: one task of the run.
-
-    Attributes:
-        path: empty for the main branch.
-        operation: None while the branch's own code runs, or while it waits for its children.
-    """
-
-    path: str
-    place: Where
-    operation: OpenOperation | None
-
-
-@final
-@guarded
-class OpenBlock:
-    """An open block.
-
-    Attributes:
-        ended: whether the block is ending.
-    """
-
-    id: Id
-    due: int | None
-    ended: bool
-
-
-@final
-@guarded
-class Snapshot:
-    """The state of a run at one moment.
-
-    Attributes:
-        given: number of turns of the journal that were given to the code.
-        live: whether the code was given all turns of the journal.
-        branches: parents before their children; empty if the run has not begun, or is over.
-        blocks: the outermost first.
-    """
-
-    given: int
-    live: bool
-    branches: tuple[OpenBranch, ...]
-    blocks: tuple[OpenBlock, ...]
-    interrupted: bool = False
 
 
 # --- the run
@@ -445,8 +376,9 @@ class Run(Machine):
         """Return a channel that carries values between branches; `send` waits while the channel is full."""
         return Channel(self, capacity)
 
-    def part(self, name: str) -> Part:
-        """Return a block in which the main branch numbers its operations from 1, under the block's own name.
+    @contextmanager
+    def part(self, name: str) -> Generator[None]:
+        """Enter a block in which the main branch numbers its operations from 1, under the block's own name.
 
         So the ids in code that wraps other code, such as a hook, depend only on the wrapping code. If the
         wrapping code has no operations, it can be added, removed or moved while runs wait. Use each name only
@@ -455,7 +387,12 @@ class Run(Machine):
         # The operations of an inner part come before the operations of the outer part. Both come before the
         # operations of the code inside both parts. The number of parts doesn't matter.
         main = self.main
-        return Part(main, f"{name}.", (*main.key, -1)) if name else Part(main, "", ())
+        outside = main.prefix, main.key, main.count
+        main.prefix, main.key, main.count = (f"{name}.", (*main.key, -1), 0) if name else ("", (), 0)
+        try:
+            yield
+        finally:
+            main.prefix, main.key, main.count = outside
 
     def continue_as(self, fn: str, *args: object) -> NoReturn:
         """End here, and go on as another function with a journal of its own.
@@ -617,14 +554,3 @@ class Run(Machine):
     def effects(self) -> Sequence[str]:
         """The kinds of the effects that are under way."""
         return [op.kind for op in self.resting if op.nature is EFFECT]
-
-    def describe(self) -> Snapshot:
-        """Return the run's state, which must be the same in two incarnations over one journal."""
-        in_branch = {op.branch: OpenOperation(op.id, op.kind, op.print, op.due) for op in self.resting}
-        return Snapshot(
-            self.journal.given,
-            self.journal.live,
-            tuple(OpenBranch(one.path, one.place, in_branch.get(one)) for one in self.branches),
-            tuple(OpenBlock(one.id, one.due, one.cancel_called) for one in self.blocks),
-            self.interrupted,
-        )

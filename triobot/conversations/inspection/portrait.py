@@ -11,8 +11,8 @@ from typing import Final, Literal, TypeAlias
 import attrs
 import trio
 
-from ...engine.core import Where
-from ...engine.run import OpenBlock, OpenBranch
+from ...engine import Run, Scope
+from ...engine.core import Branch, Where
 from ...seams.rooms import is_chat, told
 from ...wire.events import Event, Message
 from ..calls.signals import room_of
@@ -42,11 +42,11 @@ def whose(task: trio.lowlevel.Task) -> tuple[Conversation, str | None] | None:
         return None  # the conversation waits
     conversation: Conversation = live.f_locals["conversation"]
     if (run := conversation.run) is not None:
-        paths = {running: path for path, running in run.tasks.items()}
-        path = next((paths[one] for one in tasks if one in paths), None)
-        for branch in run.describe().branches:
-            if branch.path == path and branch.operation is not None:
-                return conversation, str(branch.operation.id)
+        running = {branch.task: branch for branch in run.branches}
+        own = next((running[one] for one in tasks if one in running), None)
+        for op in run.resting:
+            if op.branch is own:
+                return conversation, str(op.id)
     return conversation, None
 
 
@@ -92,10 +92,9 @@ def _conversation(conversation: Conversation, wake_at: int | None) -> Portrait:
     replaying = False
     facts = conversation.facts
     if (run := conversation.run) is not None:
-        seen, running = run.describe(), run.tasks
-        tasks = [_task(branch, running.get(branch.path)) for branch in seen.branches]
-        blocks = [_block(conversation, block) for block in seen.blocks]
-        replaying = not seen.live
+        tasks = [_task(run, branch) for branch in run.branches]
+        blocks = [_block(conversation, block) for block in run.blocks]
+        replaying = not run.journal.live
     return {
         "id": facts.seq,
         "route": facts.route.name,
@@ -120,7 +119,7 @@ def _state(conversation: Conversation, *, begun: bool, replaying: bool) -> State
     return "waits" if conversation.is_waiting else "works"
 
 
-def _task(branch: OpenBranch, task: trio.lowlevel.Task | None) -> Portrait:
+def _task(run: Run, branch: Branch) -> Portrait:
     """Describe a task of a conversation.
 
     * ``path``: empty for the coroutine itself; a child's path begins with its nursery's number.
@@ -129,7 +128,7 @@ def _task(branch: OpenBranch, task: trio.lowlevel.Task | None) -> Portrait:
     * ``operation``, ``kind``, ``due``: id, kind and deadline of the open operation.
     * ``positions``: the task's lines in the author's code, outermost first.
     """
-    operation = branch.operation
+    operation, task = next((op for op in run.resting if op.branch is branch), None), branch.task
     at = () if task is None or branch.place is Where.QUEUED else positions(frames_of(task))
     return {
         "path": branch.path,
@@ -141,10 +140,10 @@ def _task(branch: OpenBranch, task: trio.lowlevel.Task | None) -> Portrait:
     }
 
 
-def _block(conversation: Conversation, block: OpenBlock) -> Portrait:
+def _block(conversation: Conversation, block: Scope) -> Portrait:
     """Describe an open block: number, deadline, and the filter of events that end the block."""
     until = next((watch.name for watch in conversation.watches if watch.scope == block.id), None)
-    return {"id": str(block.id), "due": block.due, "until": until, "cancelled": block.ended}
+    return {"id": str(block.id), "due": block.due, "until": until, "cancelled": block.cancel_called}
 
 
 def _kind_of(event: Event) -> str:

@@ -85,11 +85,9 @@ class ReplayState:
 
 def standing_of(run: Run) -> ReplayState:
     """Return the point of a waiting run."""
-    seen = run.describe()
-    open_now = [branch.operation for branch in seen.branches if branch.operation is not None]
     return ReplayState(
-        tuple(sorted((str(one.id), one.kind, one.print or _until(one.due)) for one in open_now)),
-        tuple(sorted((str(block.id), block.due, block.ended) for block in seen.blocks)),
+        tuple(sorted((str(op.id), op.kind, op.print or _until(op.due)) for op in run.resting)),
+        tuple(sorted((str(block.id), block.due, block.cancel_called) for block in run.blocks)),
         {path: spot_of(task) for path, task in sorted(run.tasks.items())},
     )
 

@@ -82,14 +82,13 @@ class Hooked:
             asked.append(within())
             return asked[-1]
 
-        part = self.run.part(hook.name)
-        with part:
+        with self.run.part(hook.name):
             await hook.function(self.room, call)
             if asked and not called:
                 asked[0].close()  # closed, because it was never awaited
                 raise ConfigError(f"{hook.told}: call() is not awaited, so it does nothing: await it")
-        if not asked and self.notice is not None and not part.numbered:
-            self.notice(Declined(hook.line, hook.name, self.route.name))
+            if not (asked or self.run.main.count) and self.notice is not None:
+                self.notice(Declined(hook.line, hook.name, self.route.name))
 
     async def _handle(self) -> None:
         error: BaseException | None = None

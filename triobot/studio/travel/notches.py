@@ -420,24 +420,27 @@ class Notches(Onlooker):
 
     def _stands(self, notch: JsonObject, run: Run) -> NotchState:
         """Return the state at the end of a turn."""
-        before, snapshot = self._standing, run.describe()
+        before, resting = self._standing, sorted(run.resting, key=lambda op: op.branch.key)
         parked: list[JsonValue] = [
             {
-                "branch": branch.path,
-                "id": str(branch.operation.id),
-                "kind": branch.operation.kind,
-                "due": branch.operation.due,
-                "words": self._words(str(branch.operation.id), branch.operation.kind, branch.operation.print),
+                "branch": op.branch.path,
+                "id": str(op.id),
+                "kind": op.kind,
+                "due": op.due,
+                "words": self._words(str(op.id), op.kind, op.print),
             }
-            for branch in snapshot.branches
-            if branch.operation is not None
+            for op in resting
         ]
         blocks: list[JsonValue] = [
-            {"id": str(one.id), "due": one.due, "ended": one.ended, "line": self._lines.get(str(one.id))}
-            for one in snapshot.blocks
+            {
+                "id": str(one.id),
+                "due": one.due,
+                "ended": one.cancel_called,
+                "line": self._lines.get(str(one.id)),
+            }
+            for one in run.blocks
         ]
-        operations = {branch.path: branch.operation for branch in snapshot.branches}
-        ids = {path: None if one is None else one.id for path, one in operations.items()}
+        ids = {op.branch.path: op.id for op in resting}
         late = time.thread_time() > self._until
         lines, texts = dict[str, list[JsonValue]](), dict[int, str]()
         self._seen = {path: self._seen.get(path) or _Strand() for path in run.tasks}
