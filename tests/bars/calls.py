@@ -5,8 +5,9 @@ been answered once, so that neither a start nor a first message counts; of what 
 that, every call is counted until nothing is under way.
 
 No thread runs beside the loop meanwhile, so the count doesn't depend on how long a disk or a busy machine
-takes. The platform and its users act, without being profiled, whenever the loop has nothing left to do. A
-commit is done when it begins, in the loop's thread. A millisecond of the loop's time passes with each act.
+takes. The platform acts, without being profiled, whenever the loop has nothing left to do; once all is
+answered, the users post their next events together. A commit is done when it begins, in the loop's thread. A
+millisecond of the loop's time passes with each act.
 """
 
 from __future__ import annotations
@@ -140,14 +141,22 @@ async def _profile(load: Load, begin: Any, rounds: int, profile: cProfile.Profil
 
     def act() -> None:
         profile.disable()
-        if load.run.done == whole:
+        if not load.turn(0) and not post():
             over.set()
         else:
-            load.turn(0)
             profile.enable()
 
-    over = trio.Event()
+    def post() -> bool:
+        ready, idle[:] = list(idle), []
+        for user in ready:
+            following[user](user)
+        return load.run.done < whole
+
+    over, idle = trio.Event(), list[Any]()
     users, whole = begin(each=rounds, first=2)
+    following = {user: user.ready for user in users}
+    for user in users:
+        user.ready = idle.append
     with mock.patch.object(WorkerThread, "begin", commit):
         clock.begin(act)
         profile.enable()

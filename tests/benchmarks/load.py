@@ -191,15 +191,17 @@ class Load:
         self._epoll.unregister(line.socket)
         line.socket.close()
 
-    def turn(self, seconds: float) -> None:
-        """Deal with what has come, or wait for something to come."""
-        for number, _ in self._epoll.poll(seconds):
+    def turn(self, seconds: float) -> bool:
+        """Deal with what has come, or wait for something to come; return whether something came."""
+        came = self._epoll.poll(seconds)
+        for number, _ in came:
             if number == self._listener.fileno():
                 self._accept()
             elif (line := self._lines.get(number)) is not None:
                 line.readable()
                 if line.closed:
                     self.drop(line)
+        return bool(came)
 
     def _accept(self) -> None:
         while True:
