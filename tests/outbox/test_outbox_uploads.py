@@ -1,4 +1,4 @@
-"""Files: uploaded within the lane, once a file, remembered by their bytes, refreshed once."""
+"""Files: uploaded within the lane, once a file, remembered by what they are, refreshed once."""
 
 from __future__ import annotations
 
@@ -81,24 +81,27 @@ async def test_a_file_that_fails_is_a_backlog(autojump_clock: Any) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_equal_bytes_are_uploaded_once(autojump_clock: Any, tmp_path: Path) -> None:
+async def test_equal_bytes_and_an_unchanged_file_are_uploaded_once(
+    autojump_clock: Any, tmp_path: Path
+) -> None:
     platform = ScriptedPlatform()
     path = tmp_path / "a.jpg"
     path.write_bytes(b"picture")
     async with opened(platform) as outbox:
         await outbox.perform(SendMessage(1, picture()))
         await outbox.perform(SendMessage(2, picture(caption="another caption")))
+        assert platform.count(Upload) == 1
         await outbox.perform(SendMessage(3, Image.open(path)))
         await outbox.perform(EditMessage(3, 1, Image.open(path)))
-        assert platform.count(Upload) == 1
+        assert platform.count(Upload) == 2
 
         await outbox.perform(SendMessage(1, picture(name="b.jpg")))
         await outbox.perform(SendMessage(1, picture(b"other")))
         await outbox.perform(SendMessage(1, File.from_bytes(b"picture", "a.jpg")))
-        assert platform.count(Upload) == 4
+        assert platform.count(Upload) == 5
         path.write_bytes(b"changed!")
         await outbox.perform(SendMessage(3, Image.open(path)))
-        assert platform.count(Upload) == 5
+        assert platform.count(Upload) == 6
 
 
 async def test_many_chats_at_once_share_one_upload(autojump_clock: Any) -> None:
@@ -120,9 +123,7 @@ async def test_when_the_one_who_uploads_is_cancelled_another_goes_on(autojump_cl
     assert platform.texts(1) == [] and len(platform.texts(2)) == 1
 
 
-async def test_a_file_that_changed_meanwhile_is_sent_but_not_remembered(
-    autojump_clock: Any, tmp_path: Path
-) -> None:
+async def test_a_file_that_changed_meanwhile_is_uploaded_again(autojump_clock: Any, tmp_path: Path) -> None:
     path = tmp_path / "a.jpg"
     path.write_bytes(b"picture")
 
@@ -133,8 +134,8 @@ async def test_a_file_that_changed_meanwhile_is_sent_but_not_remembered(
     platform = ScriptedPlatform(script)
     async with opened(platform) as outbox:
         await outbox.perform(SendMessage(1, Image.open(path)))
-        path.write_bytes(b"picture")
-        await outbox.perform(SendMessage(2, picture()))
+        await outbox.perform(SendMessage(2, Image.open(path)))
+        await outbox.perform(SendMessage(3, Image.open(path)))
     assert platform.count(Upload) == 2
 
 

@@ -1,9 +1,9 @@
 """Uploads files before the messages that show them, and remembers the uploaded files' descriptors.
 
 A descriptor may be sent again without another upload (interface section 4.4). So descriptors are cached by
-kind, name and SHA-256 of the bytes, and the least recently used descriptor is dropped first. A file that
-several chats need at once is uploaded once. A file that changed during the upload is sent, but its descriptor
-is not cached.
+kind and name, and by the file's path, size and time or the SHA-256 of bytes. The least recently used
+descriptor is dropped first. A file that several chats need at once is uploaded once. A file that changes
+during the upload has another time then, so its descriptor isn't used again.
 """
 
 from __future__ import annotations
@@ -16,20 +16,16 @@ from typing import Final, TypeAlias, final
 
 import attrs
 import trio
-from typing_extensions import TypeVar
 
 from ..base.frozen import guarded
 from ..wire.content import Blob, Descriptor, LocalFile, Media, MediaKind
 from ..wire.operations import Upload
 from .retry import copy_for
 
-K = TypeVar("K")
-V = TypeVar("V")
-
-_PIECE: Final = 1 << 20
 _AT_ONCE: Final = 1 << 18
 
-_Look: TypeAlias = tuple[Path, int, int, int]
+_Identity: TypeAlias = "bytes | tuple[Path, int, int, int]"
+"""The digest of bytes; or the path, inode, size and time of a file."""
 
 
 @final
@@ -39,7 +35,7 @@ class UploadKey:
 
     kind: MediaKind
     filename: str = attrs.field(repr=False)
-    digest: bytes = attrs.field(repr=False)
+    identity: _Identity = attrs.field(repr=False)
 
 
 @final
@@ -71,7 +67,6 @@ class Uploads:
         self._upload = upload
         self._remembered = remembered
         self._descriptors: OrderedDict[UploadKey, Descriptor] = OrderedDict()
-        self._digests: OrderedDict[_Look, bytes] = OrderedDict()
         self._under_way: dict[UploadKey, _UnderWay] = {}
         self._threads = trio.CapacityLimiter(4)
 
@@ -88,8 +83,7 @@ class Uploads:
         source = media.source
         if isinstance(source, Descriptor):
             return UploadedMedia(media, None)
-        before = await self._look(source)
-        key = UploadKey(media.kind, source.filename, await self._digest(source, before))
+        key = UploadKey(media.kind, source.filename, await self._identity(source))
         while True:
             known = self._descriptors.get(key)
             if known is not None:
@@ -110,49 +104,23 @@ class Uploads:
         finally:
             del self._under_way[key]
             mine.done.set()
-        if await self._look(source) == before:
-            _remember(self._descriptors, key, descriptor, self._remembered)
+        self._descriptors[key] = descriptor
+        if len(self._descriptors) > self._remembered:
+            self._descriptors.popitem(last=False)
         return UploadedMedia(attrs.evolve(media, source=descriptor), None)
 
     def forget(self, key: UploadKey) -> None:
         """Remove a descriptor that the platform no longer accepts."""
         self._descriptors.pop(key, None)
 
-    async def _look(self, source: LocalFile | Blob) -> _Look | None:
-        if isinstance(source, Blob):
-            return None
-        facts = await trio.to_thread.run_sync(source.path.stat, limiter=self._threads)
-        return (source.path, facts.st_ino, facts.st_size, facts.st_mtime_ns)
-
-    async def _digest(self, source: LocalFile | Blob, look: _Look | None) -> bytes:
-        if isinstance(source, Blob):
-            if len(source.data) <= _AT_ONCE:
-                return hashlib.sha256(source.data).digest()
-            return await trio.to_thread.run_sync(_digest_bytes, source.data, limiter=self._threads)
-        assert look is not None
-        digest = self._digests.get(look)
-        if digest is None:
-            digest = await trio.to_thread.run_sync(
-                _digest_file, source.path, limiter=self._threads, abandon_on_cancel=True
-            )
-            _remember(self._digests, look, digest, self._remembered)
-        return digest
+    async def _identity(self, source: LocalFile | Blob) -> _Identity:
+        if isinstance(source, LocalFile):
+            facts = await trio.to_thread.run_sync(source.path.stat, limiter=self._threads)
+            return source.path, facts.st_ino, facts.st_size, facts.st_mtime_ns
+        if len(source.data) <= _AT_ONCE:
+            return _digest(source.data)
+        return await trio.to_thread.run_sync(_digest, source.data, limiter=self._threads)
 
 
-def _remember(known: OrderedDict[K, V], key: K, value: V, most: int) -> None:
-    known[key] = value
-    known.move_to_end(key)
-    if len(known) > most:
-        known.popitem(last=False)
-
-
-def _digest_bytes(data: bytes) -> bytes:
+def _digest(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
-
-
-def _digest_file(path: Path) -> bytes:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-    return digest.digest()
