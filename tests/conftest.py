@@ -32,7 +32,7 @@ from tests.store.postgres_rows import drive_on
 from tests.warm import popen
 from triobot import Key
 from triobot.conversations import data as slots
-from triobot.conversations.revival import changed
+from triobot.conversations.revival import code as code_module
 from triobot.exact.sites import loaded_modules
 
 # The same examples in each run, and no verdict that hangs on how busy the machine is. New ones come with
@@ -199,7 +199,7 @@ def declared_keys(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     if not isinstance(module, ModuleType):
         return
     reached, keys = _reached_from(module)
-    monkeypatch.setattr(changed, "loaded_modules", partial(_loaded, reached))
+    monkeypatch.setattr(code_module, "loaded_modules", partial(_loaded, reached))
     if request.path.parent.name not in _LOADED_BY_NAME:
         monkeypatch.setattr(slots, "_declared", set(keys))
 

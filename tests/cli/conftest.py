@@ -26,7 +26,7 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     # All that was collected is loaded; taken for the bot's own code, it would say the same words again.
-    monkeypatch.setattr("triobot.conversations.revival.changed.loaded_modules", modules_of_bots)
+    monkeypatch.setattr("triobot.conversations.revival.code.loaded_modules", modules_of_bots)
     root, known = logging.getLogger(), set(sys.modules)
     handlers, level = root.handlers[:], root.level
     named = [logging.getLogger(name) for name in ("triobot", "triobot.webhook.access", "httpx", "httpcore")]

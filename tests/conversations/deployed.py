@@ -14,8 +14,9 @@ from trio import sleep
 from tests.exact.changes import Change
 from tests.exact.small import Loaded
 from triobot.conversations.inspection.rerun import dry_services, open_rerun
-from triobot.conversations.revival import changed as changed_module
-from triobot.conversations.revival.changed import Changed, Code
+from triobot.conversations.revival import code as code_module
+from triobot.conversations.revival.changed import Changed, comparison_with
+from triobot.conversations.revival.code import Code
 from triobot.conversations.revival.stored import read_stored, why_unfit
 from triobot.conversations.routes.router import Router, Table, table_of
 from triobot.exact.verdicts import Parting
@@ -28,7 +29,7 @@ from triobot.wire.operations import PaymentState, VerifyPayment
 
 def only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the deployed modules be all of the author's: the tests say the same words."""
-    monkeypatch.setattr(changed_module, "loaded_modules", lambda: iter(Loaded.newest))
+    monkeypatch.setattr(code_module, "loaded_modules", lambda: iter(Loaded.newest))
 
 
 PRELUDE = "from triobot.filters import text\nclass kept: pass\n"
@@ -163,7 +164,9 @@ async def verdict_of(
     journal, known = await store.journal(row.id), await store.code()
     assert journal is not None
     stored, texts = read_stored(journal), {one: await store.source(one) for one in known.sources}
-    changed = Changed(Code(table).comparison(known, texts.get), row, stored.records)
+    code = Code(table)
+    comparison = comparison_with(code.sites, code.formerly, known, texts.get)
+    changed = Changed(comparison, row, stored.records)
     services = dry_services(_texts(), {}, row.updated_at, ())
     async with open_rerun(services, table, stored, changed=changed) as rerun:
         found, failures = rerun.divergence, rerun.failures

@@ -14,7 +14,7 @@ from doubles import FakeOutbox, FakeStore
 from town import open_town
 from trio.testing import MockClock
 
-from triobot.conversations.revival import changed
+from triobot.conversations.revival import code as code_module
 from triobot.conversations.routes.filters import text
 from triobot.conversations.routes.router import Router
 
@@ -31,9 +31,9 @@ HELPER = "async def both(chat):\n{}{}    return name, city\n"
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of modules, which are all of the author's."""
-    loaded = changed.loaded_modules
+    loaded = code_module.loaded_modules
     monkeypatch.setattr(
-        changed, "loaded_modules", lambda: (one for one in loaded() if one[1].startswith(str(tmp_path)))
+        code_module, "loaded_modules", lambda: (one for one in loaded() if one[1].startswith(str(tmp_path)))
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)

@@ -20,7 +20,7 @@ from triobot.conversations.charges.paid import deliver, goes_on
 from triobot.conversations.conversation import Services
 from triobot.conversations.data import Speech
 from triobot.conversations.dispatcher import Dispatcher
-from triobot.conversations.revival.changed import Code
+from triobot.conversations.revival.code import Code
 from triobot.conversations.routes.router import Router, table_of
 from triobot.conversations.texts import Texts
 from triobot.payments.cashier import Cashier

@@ -30,7 +30,7 @@ from town import Town, open_town
 from tests.exact.changes import Change
 from tests.exact.fuzz import HEAD, Op, Program
 from tests.exact.small import Loaded
-from triobot.conversations.revival import changed
+from triobot.conversations.revival import code as code_module
 from triobot.conversations.routes.router import table_of
 
 CHAT: Final = 10
@@ -232,12 +232,12 @@ async def one(seed: int, count: Counter[str], tell: Callable[[str], None]) -> No
 def run(seeds: Sequence[int], tell: Callable[[str], None] = print) -> Counter[str]:
     """Deploy the changes of these seeds; count what became of people, and tell what went wrong."""
     count: Counter[str] = Counter()
-    before, changed.loaded_modules = changed.loaded_modules, lambda: iter(Loaded.newest)
+    before, code_module.loaded_modules = code_module.loaded_modules, lambda: iter(Loaded.newest)
     try:
         for seed in seeds:
             trio.run(partial(one, seed, count, tell), clock=MockClock(autojump_threshold=0))
     finally:
-        changed.loaded_modules = before
+        code_module.loaded_modules = before
     return count
 
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import attrs
 
-from triobot.exact.sites import AUTHORS, BORDER, SKIPPED, KnownSite, Sites, read_source
+from triobot.exact.sites import AUTHORS, BORDER, SKIPPED, KnownSite, Sites
+from triobot.exact.sources import read_source
 from triobot.exact.verdicts import NO_OPTION, NOWHERE, Build, Comparison, Judge, Parting, Told
 
 HERE = __file__

@@ -6,6 +6,7 @@ import pytest
 
 from tests.exact import deploys
 from tests.samples import takes_all
+from triobot.conversations.revival.changed import Changed
 
 
 @pytest.mark.slow
@@ -19,6 +20,6 @@ def test_no_answer_goes_astray_by_a_deploy() -> None:
 @pytest.mark.slow
 def test_an_answer_that_goes_astray_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """With matching by place and kind, as it was before records had lines."""
-    monkeypatch.setattr(deploys.changed.Changed, "parting", lambda *_: None)
-    monkeypatch.setattr(deploys.changed.Changed, "standing", lambda *_: None)
+    monkeypatch.setattr(Changed, "parting", lambda *_: None)
+    monkeypatch.setattr(Changed, "standing", lambda *_: None)
     assert deploys.run(range(60), lambda _: None)["WRONG"]

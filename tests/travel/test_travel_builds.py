@@ -23,7 +23,7 @@ from tests.loopback import PATIENCE
 from triobot import Bot
 from triobot.cli.consulting import api_of, gather
 from triobot.cli.exported import code_of_journal, read_exported
-from triobot.conversations.revival import changed
+from triobot.conversations.revival import code as code_module
 from triobot.emulator.traffic import RecordedCall, Traffic
 from triobot.emulator.views import JsonObject
 from triobot.store.memory import open_memory
@@ -199,7 +199,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             if name in sys.modules:  # what is imported late is not there yet
                 yield name, str(sys.modules[name].__file__)
 
-    monkeypatch.setattr(changed, "loaded_modules", own)
+    monkeypatch.setattr(code_module, "loaded_modules", own)
     yield folder
     for name in ("shop", "words", "parts", "parts.more"):
         sys.modules.pop(name, None)

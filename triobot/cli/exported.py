@@ -14,7 +14,8 @@ from typing import Any, Final, cast, final
 import attrs
 
 from ..base.frozen import guarded
-from ..conversations.revival.changed import Code
+from ..conversations.revival.changed import comparison_with
+from ..conversations.revival.code import Code
 from ..conversations.revival.stored import Stored, read_stored
 from ..engine.records import ENDS, START, TURNS, time_of
 from ..errors import ConfigError
@@ -170,7 +171,11 @@ def comparison_of(code: Code, told: Sequence[Mapping[str, object]]) -> Compariso
         tuple({tuple(one["site"]) for one in lines if "site" in one}),
         tuple(AcceptedChange(*one["accepted"]) for one in lines if "accepted" in one),
     )
-    return code.comparison(known, lambda digest: kept[digest]["text"] if digest in kept else None)
+
+    def text_of(digest: str) -> str | None:
+        return kept[digest]["text"] if digest in kept else None
+
+    return comparison_with(code.sites, code.formerly, known, text_of)
 
 
 def _digests(build: Mapping[str, object]) -> list[str]:

@@ -31,7 +31,8 @@ from ..base.clock import SystemClock
 from ..base.frozen import guarded
 from ..conversations.data import Key, declared_keys
 from ..conversations.inspection.rerun import Divergence, open_rerun
-from ..conversations.revival.changed import Changed, Code
+from ..conversations.revival.changed import Changed
+from ..conversations.revival.code import Code
 from ..conversations.revival.stored import read_stored, why_unfit
 from ..conversations.routes.router import table_of
 from ..conversations.running.lines import line_above

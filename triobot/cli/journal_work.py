@@ -11,7 +11,7 @@ from typing import Final, cast
 
 import trio
 
-from ..conversations.revival.changed import sites_of
+from ..conversations.revival.stored import sites_of
 from ..errors import ConfigError
 from ..operator.api import LONGEST_WORDS
 from ..operator.routes import Answer

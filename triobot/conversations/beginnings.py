@@ -6,7 +6,7 @@ Each way has a class, with the data that only this way needs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias, final
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 import attrs
 import trio
@@ -17,12 +17,14 @@ from ..seams.rooms import told
 from ..wire.events import Event
 from ..wire.ids import ChatId, SenderId
 from .calls.signals import room_of
-from .revival.changed import Changed
 from .revival.stored import Stored
 from .routes.declarations import Route
 from .routes.routing import Delivery, Start
 from .running.abandon import TimeLimit
 from .running.branches import Onlooker
+
+if TYPE_CHECKING:
+    from .revival.changed import Changed
 
 
 @final

@@ -30,8 +30,7 @@ from ..seams.writes import Accept, Consume, PutData, Write
 from .beginnings import Begin, Carried, Facts, InRow, Replay, Revived, Successor
 from .codec import CODEC
 from .data import Kept
-from .revival.changed import moved_rests, write_rests
-from .revival.stored import tell
+from .revival.stored import moved_rests, tell, write_rests
 from .routes.routing import kind_of
 from .services import HearRecords
 from .units import UnitBuilder

@@ -27,7 +27,7 @@ from ..seams.writes import Write
 from ..wire.ids import ChatId, RefId
 from .data import Speech
 from .notices import Gift, Notify
-from .revival.changed import Code
+from .revival.code import Code
 
 if TYPE_CHECKING:
     from ..payments.cashier import Cashier

@@ -18,15 +18,14 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple, TypeAlias, cast, final
 
-from .sources import Range, Source, digest_of
-
 UNKNOWN: Final = 0
 """Number of an unknown site."""
 SKIPPED, AUTHORS, BORDER = 0, 1, 2
 """Kinds of frames: not the author's, the author's, and the border at which the chain ends."""
 
 _COMPREHENSIONS: Final = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
-_NO_PLACE: Final[Range] = (None, None, None, None)
+Range: TypeAlias = "tuple[int | None, int | None, int | None, int | None]"
+"""Line, column, last line, column after the end: the values of `code.co_positions`, in another order."""
 
 _Stacks: TypeAlias = (
     "dict[int, Any]"  # a tree, by code and offset of each frame, the innermost first; leaves are sites
@@ -51,6 +50,7 @@ class SiteLink(NamedTuple):
 
 CHILD: Final = ""
 CODE: Final = "!"
+_NO_PLACE: Final[Range] = (None, None, None, None)
 _BORDER_LINK: Final = SiteLink(CHILD, "", _NO_PLACE)
 
 
@@ -255,7 +255,9 @@ def _read_as(file: str, changed: int, size: int) -> tuple[str, str]:
 
 
 def _digested(text: str) -> tuple[str, str]:
-    return (digest_of(text), text) if text else ("", "")
+    if not text:
+        return "", ""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest(), text
 
 
 def _gives(text: str, code: CodeType) -> bool:
@@ -285,14 +287,6 @@ def _codes_in(text: str) -> Mapping[tuple[str, int], Sequence[CodeType]]:
         found.setdefault((code.co_name, code.co_firstlineno), []).append(code)
         left += [const for const in code.co_consts if isinstance(const, CodeType)]
     return found
-
-
-def read_source(name: str, text: str) -> Source | None:
-    """Parse a source; return None for a text that this Python can't parse."""
-    try:
-        return Source(name, text)
-    except (SyntaxError, ValueError, RecursionError):
-        return None
 
 
 def file_of(name: str) -> str:

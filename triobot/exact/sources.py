@@ -12,8 +12,9 @@ import io
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
-from hashlib import blake2b
 from typing import Final, NamedTuple, TypeAlias, TypeVar, cast, final
+
+from .sites import Range
 
 CALLS_ANOTHER: Final = frozenset({"step", "start", "stop"})
 """Operations with a function as first argument. Their constants are values, not texts for users."""
@@ -36,16 +37,8 @@ _PARTS: Final = (ast.stmt, ast.ExceptHandler, ast.match_case)
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _Node: TypeAlias = "ast.expr | ast.With | ast.AsyncWith | ast.AsyncFor"
 
-Range: TypeAlias = "tuple[int | None, int | None, int | None, int | None]"
-"""Line, column, last line, column after the end: the values of `code.co_positions`, in another order."""
-
 Address: TypeAlias = tuple[str, str, int, int]
 """Position of a literal text: module, names set by the statement, index and number of its texts."""
-
-
-def digest_of(text: str) -> str:
-    """Return the digest of a source's text, which serves as its name."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 _Bound: TypeAlias = "ast.stmt | tuple[str, str]"
@@ -173,6 +166,14 @@ class Source:
         if place[1] is None and len(found) > 1:  # without columns, calls on one line can't be distinguished
             return None
         return min(found, key=found.__getitem__, default=None)
+
+
+def read_source(name: str, text: str) -> Source | None:
+    """Parse a source; return None for a text that this Python can't parse."""
+    try:
+        return Source(name, text)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
 
 
 def _fits(node: _Node, place: Range) -> tuple[int, int] | None:

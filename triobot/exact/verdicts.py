@@ -11,15 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar, final
+from typing import Final, NamedTuple, TypeAlias, TypeVar, final
 
 from ..base.frozen import guarded
-from .sites import CODE, SiteLink, Sites, read_source
-from .sources import Point, Source, above, has_letters
-
-if TYPE_CHECKING:
-    from .alignment import Accepted, Alignment
-    from .reading import Reading
+from .alignment import Accepted, Alignment
+from .reading import Reading
+from .sites import CODE, SiteLink, Sites
+from .sources import Point, Source, above, has_letters, read_source
 
 UNKNOWN: Final = "there is no source to tell whether this is the same"
 REPLACED: Final = "it was replaced, or its words and its variable changed at once"
@@ -164,8 +162,6 @@ class Comparison:
             self._present = len(self.sites.present)
             self._alignments, self._differences, self._readings = {}, {}, {}
         if build not in self._alignments:
-            from .alignment import Alignment  # imported here: with unchanged code the module isn't needed
-
             digests = next((one.digests for one in self._builds if one.number == build), frozenset[str]())
             same = digests & self.sites.present.keys()
             old, new = self._by_module(digests - same), self._by_module(self.sites.present.keys() - same)
@@ -274,8 +270,6 @@ class Comparison:
     def readings(self, site: int, build: int = -1) -> Sequence[Reading]:
         """Return the readings of a site's points, in an old build or, by default, in the current build."""
         if (site, build) not in self._readings:
-            from .reading import Reading  # imported here: with unchanged code the module isn't needed
-
             chain, module = self.points(site), partial(self._module, build)
             functions = [one.function for one in chain]
             self._readings[site, build] = [

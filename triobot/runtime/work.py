@@ -35,7 +35,7 @@ from ..conversations.dispatcher import Dispatcher
 from ..conversations.inspection.portrait import whose
 from ..conversations.jobs import SETTING, forget_stored, read_known, run_later, told_of
 from ..conversations.notices import Notify
-from ..conversations.revival.changed import Code
+from ..conversations.revival.code import Code
 from ..conversations.revival.stored import begun_journal
 from ..conversations.routes.router import Table
 from ..conversations.services import Instead, OnFailure, Tracer, tell_nobody

@@ -12,12 +12,11 @@ from typing import Any, Final, Self, TypeVar, cast, final
 
 from ...engine.core import refuse
 from ...errors import LocalProtocolError
-from ...exact.verdicts import NO_OPTION
 from ...wire.events import Event, Message, Press
 from ...wire.operations import EditMessage, SendMessage
 from ...wire.results import Sent
 from ..operations import Operations
-from ..revival.changed import digest_of_keys
+from ..revival.stored import digest_of_keys
 from ..routes.filters import Filter, Setting, check_filter
 from ..routes.routing import BOARD, QUESTION, Otherwise, OtherwisePolicy, Wait, token_of
 from ..running.failures import give_up
@@ -120,7 +119,7 @@ class Board:
             took = changed.took
             pressed = took.value if isinstance(took, Press) and token_of(took) == self._token else None
             if self._also is None if pressed is None else pressed not in self._keys:
-                give_up(operations.run, str(changed.judge.part(NO_OPTION.format(repr(answer[0])))))
+                give_up(operations.run, changed.part_at_option(answer[0]))
                 await refuse(operations.run)
         return answer[0]
 

@@ -1,4 +1,4 @@
-"""Beginnings and journals of conversations, as the store has them.
+"""Beginnings, journals and waiting operations of conversations, as the store has them.
 
 A conversation's beginning is the conversation's first record. The row of the event that began the
 conversation may contain this record. Then the row stands for the conversation until the conversation's own
@@ -7,21 +7,27 @@ rows are stored.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final, get_args
 
 import attrs
 
-from ...base.frozen import frozen
+from ...base.frozen import frozen, guarded
 from ...engine import Record, begun, decode_record, encode_record
+from ...engine.core import Nature
+from ...engine.core import Operation as OpenOperation
 from ...engine.records import (
     FORMAT,
     INTERRUPTED,
     OUTCOMES,
     START,
+    TURNS,
+    Id,
     check_journal,
     time_of,
 )
@@ -42,7 +48,7 @@ from ...wire.ids import ChatId, SenderId
 from ..calls.signals import Call, Place, asked_of, stored_event
 from ..codec import CODEC
 from ..routes.declarations import Route, Table
-from ..routes.routing import Delivery, Start
+from ..routes.routing import Delivery, Start, Wait
 
 if TYPE_CHECKING:
     from ...store import Store
@@ -80,6 +86,8 @@ class StartedWith:
 
 
 _SEED_BYTES: Final = 16
+_SITES: Final = 7
+"""Index of the sites in a record."""
 
 
 def open_run(
@@ -306,3 +314,95 @@ def opening_of(stored: Stored, route: Route) -> Opening:
         call = Call(row.chat_id, route.name, told.args, told.value, told.event.sender, row.key, place)
     start = Start(route, told.value, call if isinstance(call, Call) else None, told.interrupted)
     return start, Delivery(stored.row.id, told.event, told.at)
+
+
+# --- the operations at which a stored conversation waits
+
+
+def sites_of(record: Record) -> Sequence[int]:
+    """Return the sites of a record, its own site last; empty for some records of older versions."""
+    found: int | list[int] = record[_SITES] if len(record) > _SITES else 0
+    return found if isinstance(found, list) else [found] if found else []
+
+
+@final
+@guarded
+class Rested:
+    """Operation at which a conversation waited when the conversation's row was stored.
+
+    Attributes:
+        kind: kind of the operation; empty if unknown.
+        keys: digest of the button keys that a question showed; empty for a question without buttons.
+    """
+
+    id: Id
+    kind: str
+    sites: Sequence[int]
+    keys: str = ""
+
+
+def write_rests(position: int, operations: Sequence[OpenOperation], last: object) -> str | None:
+    """Encode, for a conversation's row, the operations that it waits at; None if the journal implies them.
+
+    The journal implies a single waiting operation with the last record's site, as in an `ask`, and a single
+    running effect.
+
+    Args:
+        position: the next record's position. Readers ignore a row with another position: an older version
+            wrote it.
+        last: sites of the last record.
+    """
+    if len(operations) == 1:
+        (op,) = operations
+        if op.nature is Nature.EFFECT or (op.sites == last and type(op.id) is int and not _keys_of(op)):
+            return None
+    told = [
+        f'[{op.id if type(op.id) is int else json.dumps(op.id)},"{op.kind}",{op.sites},"{_keys_of(op)}"]'
+        for op in operations
+        if op.sites
+    ]
+    return f"[{position},[{','.join(told)}]]" if told else None
+
+
+def moved_rests(position: int, stored: Stored) -> str | None:
+    """Encode the stored waiting operations for a new position. No newer record has changed the operations."""
+    told = [attrs.astuple(one) for one in read_rests(stored.row, stored.records).values()]
+    return json.dumps((position, told)) if told else None
+
+
+def _keys_of(op: OpenOperation) -> str:
+    wait = op.takes
+    return wait.shown if isinstance(wait, Wait) else ""
+
+
+def digest_of_keys(keys: Iterable[str]) -> str:
+    """Return a digest of button keys, independent of the order."""
+    return blake2b("\n".join(sorted(keys)).encode("utf-8", "replace"), digest_size=6).hexdigest()
+
+
+def note_shown(op: OpenOperation, rested: Rested) -> bool:
+    """Store which buttons of a question are on the screen; return whether the question's own keys differ."""
+    wait = op.takes
+    if not (isinstance(wait, Wait) and wait.keys and rested.keys):
+        return False
+    wait.shown = rested.keys
+    return wait.shown != wait.keys
+
+
+@reading("what is stored of where it stands")
+def read_rests(row: ConversationRow, records: Sequence[Record]) -> Mapping[Id, Rested]:
+    """Return the operations at which a conversation waited, by id.
+
+    Raises:
+        UnreadableRecordError: the row's entry can't be decoded.
+    """
+    position, told = cast("tuple[int, list[tuple[Id, str, Any, str]]]", json.loads(row.rests or "[0,[]]"))
+    if not told or position != row.position:
+        last = next((one for one in reversed(records) if one[0] in TURNS), None)
+        if row.unfinished or last is None or type(last[2]) is not int or len(sites := sites_of(last)) != 1:
+            return {}
+        return {last[2] + 1: Rested(last[2] + 1, "", sites)}
+    return {
+        id: Rested(id, kind, cast("list[int]", sites) if isinstance(sites, list) else [sites], keys)
+        for id, kind, sites, keys in told
+    }

@@ -29,7 +29,7 @@ from ...base.frozen import guarded
 from ...base.secrets import Secret
 from ...conversations.calls.signals import Call, asked_of, room_of
 from ...conversations.inspection.portrait import Portrait
-from ...conversations.revival.changed import Code
+from ...conversations.revival.code import Code
 from ...conversations.revival.stored import Stored, read_opening
 from ...conversations.routes.router import table_of
 from ...conversations.running.lines import authors_words

@@ -16,8 +16,7 @@ import attrs
 
 from ...base.frozen import guarded
 from ...cli.exported import comparison_of
-from ...conversations.revival.changed import sites_of
-from ...conversations.revival.stored import Stored, read_stored, why_unfit
+from ...conversations.revival.stored import Stored, read_stored, sites_of, why_unfit
 from ...conversations.routes.router import table_of
 from ...emulator.chats import PlatformChat
 from ...emulator.remembering import dump_world, load_world

@@ -28,7 +28,7 @@ from ...base.frozen import guarded
 from ...base.lines import lines_of
 from ...cli.exported import comparison_of, read_exported
 from ...cli.loading import load_bot
-from ...conversations.revival.changed import Code
+from ...conversations.revival.code import Code
 from ...conversations.revival.stored import Stored
 from ...conversations.routes.router import table_of
 from ...conversations.running.lines import is_authors
