@@ -33,7 +33,7 @@ from ..conversations.data import Key, declared_keys
 from ..conversations.inspection.rerun import Divergence, open_rerun
 from ..conversations.revival.changed import Changed
 from ..conversations.revival.code import Code
-from ..conversations.revival.stored import read_stored, why_unfit
+from ..conversations.revival.stored import read_stored
 from ..conversations.routes.router import table_of
 from ..conversations.running.lines import line_above
 from ..engine.records import time_of
@@ -83,8 +83,6 @@ class Finding:
         parting: difference between the recorded line and the current line; None if no lines differ.
         reworded: pairs of lines that differ only in their texts.
         again: whether the question would be sent again, since its buttons have changed.
-        unsited: whether some records come from a triobot version that recorded no lines. Such records were
-            matched by position and kind.
         stands: line at which the conversation waits; "?" if it doesn't wait, or would be parked.
         since: time of the last record, in wall-clock milliseconds; 0: no record.
     """
@@ -95,7 +93,6 @@ class Finding:
     parting: Parting | None = None
     reworded: Sequence[tuple[str, str]] = ()
     again: bool = False
-    unsited: bool = False
     stands: str = "?"
     since: int = 0
 
@@ -152,7 +149,7 @@ class Report:
     def __init__(self, total: int, *, as_json: bool = False) -> None:
         self.total = total
         self._as_json = as_json
-        self.checked = self.parked = self.reworded = self.again = self.unsited = 0
+        self.checked = self.parked = self.reworded = self.again = 0
         self._groups: Counter[tuple[str, Finding]] = Counter()
         self._examples: dict[tuple[str, Finding], str] = {}
         self._words: Counter[tuple[str, str]] = Counter()
@@ -163,13 +160,12 @@ class Report:
         self.checked += 1
         self.show()
         self.again += found.again
-        self.unsited += found.unsited
         if found.because is None:
             self.reworded += bool(found.reworded)
             self._words.update(found.reworded)
             return
         self.parked += 1
-        group = str(row["route"]), attrs.evolve(found, operation="", reworded=(), again=False, unsited=False)
+        group = str(row["route"]), attrs.evolve(found, operation="", reworded=(), again=False)
         self._groups[group] += 1
         place = named(ChatId(cast("int", row["chat_id"])))
         example = f"{place}, conversation {row['conversation']}, operation {found.operation}"
@@ -210,8 +206,6 @@ class Report:
             yield f"    and {len(self._words) - _WORDS} more lines"
         if self.again:
             yield f"{self.again} would be shown their question again: its buttons have changed"
-        if self.unsited:
-            yield f"{self.unsited} have records of an earlier triobot, matched by place and kind alone"
         asked = f" of {self.total}" if self.checked < self.total else ""
         go_on = self.checked - self.parked
         yield f"{self.checked}{asked} conversations: {go_on} go on, {self.parked} would be parked"
@@ -225,7 +219,7 @@ class Report:
             yield json.dumps(told)
         for (was, now), count in self._words.most_common():
             yield json.dumps({"reworded": count, "was": was, "now": now})
-        names = ("total", "checked", "parked", "reworded", "again", "unsited")
+        names = ("total", "checked", "parked", "reworded", "again")
         yield json.dumps({name: getattr(self, name) for name in names})
 
 
@@ -420,8 +414,6 @@ class Looker:
         table = self._table
         try:
             journal = exported_journal(lines)
-            if (because := why_unfit(journal.row, table)) is not None:
-                return Finding(because)  # no replay: the route is gone or changed
             stored = read_stored(journal)
             changed = Changed(self._comparison, stored.row, stored.records)
             changed.prepare(stored.records)  # before the time limit starts
@@ -443,13 +435,11 @@ class Looker:
 
 
 def _found(divergence: Divergence | None, changed: Changed) -> Finding:
-    judge = changed.judge
-    unsited = judge.unsited > 0
     if divergence is None:
-        reworded = tuple((str(was), str(now)) for was, now in judge.reworded)
-        return Finding(reworded=reworded, again=changed.again, unsited=unsited)
+        reworded = tuple((str(was), str(now)) for was, now in changed.judge.reworded)
+        return Finding(reworded=reworded, again=changed.again)
     because = divergence.what if divergence.parting is None else divergence.parting.because
-    return Finding(because, divergence.line, divergence.operation, divergence.parting, unsited=unsited)
+    return Finding(because, divergence.line, divergence.operation, divergence.parting)
 
 
 @contextmanager

@@ -352,7 +352,7 @@ class Told(NamedTuple):
     Attributes:
         print: fingerprint of the arguments.
         sites: sites of all operations that the branch has begun since its last record. The last site is the
-            operation's own. Empty in a record of an earlier version.
+            operation's own. Empty if no author's code is known there.
     """
 
     id: int | str
@@ -368,7 +368,6 @@ class Judge:
     Attributes:
         reworded: pairs of recorded and current lines with different texts.
         parted: the difference that ended the replay.
-        unsited: number of records without sites, from an earlier version.
     """
 
     def __init__(self, comparison: Comparison) -> None:
@@ -377,7 +376,6 @@ class Judge:
         self._last = 0, 0
         self.reworded: dict[tuple[SourceLine, SourceLine], None] = {}
         self.parted: Parting | None = None
-        self.unsited = 0
 
     def prepare(self, site: int, at: int) -> None:
         """Match the sources of the build that recorded `site` at time `at`."""
@@ -390,7 +388,6 @@ class Judge:
             at: the record's time.
         """
         if not recorded.sites or not now.sites:
-            self.unsited += 1
             return None
         build = self._comparison.build_of(recorded.sites[-1], at)
         old, new = self._last = recorded.sites[-1], now.sites[-1]
