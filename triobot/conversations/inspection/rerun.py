@@ -20,7 +20,7 @@ from ...base.clock import StoppedClock, Timepiece
 from ...base.frozen import guarded
 from ...engine import ContinuesAs, Crashed, Diverged, End, Host, Record, Run, WasInterrupted
 from ...engine.core import Operation as OpenOperation
-from ...engine.records import CONTINUED, ENDS, Id, times_of
+from ...engine.records import CONTINUED, ENDED, ENDS, Id, times_of
 from ...errors import NondeterminismError, StepError
 from ...exact.verdicts import Parting
 from ...seams.resources import Opened
@@ -269,13 +269,13 @@ class Rerun(Host):
 def _words(end: End) -> str:
     match end:
         case Crashed(error) | WasInterrupted(_, Exception() as error):
-            return recorded_ending(["Z", 0, CODEC.node_of_error(error)])
+            return recorded_ending([ENDED, 0, CODEC.node_of_error(error)])
         case ContinuesAs(fn):
             return f"it goes on as {fn}"
         case Diverged():
             return "it could go no further"
         case _:
-            return ending_words([])
+            return recorded_ending([ENDED, 0, None])
 
 
 def recorded_ending(record: Record) -> str:
@@ -283,16 +283,10 @@ def recorded_ending(record: Record) -> str:
     if record[0] == CONTINUED:
         return f"it goes on as {record[2]}"
     if record[2] is None:
-        return ending_words([])
-    error = CODEC.error_of(record[2])
-    return ending_words(
-        [one.kind if isinstance(one, StepError) else type(one).__name__ for one in leaves(error)]
-    )
-
-
-def ending_words(errors: Sequence[str]) -> str:
-    """Describe an ending by the names of its errors."""
-    return f"it failed with {', '.join(sorted(errors))}" if errors else "it came to its end"
+        return "it came to its end"
+    errors = leaves(CODEC.error_of(record[2]))
+    names = sorted(one.kind if isinstance(one, StepError) else type(one).__name__ for one in errors)
+    return f"it failed with {', '.join(names)}"
 
 
 def _is_left(error: BaseException) -> bool:
@@ -329,7 +323,7 @@ async def open_rerun(
     Raises:
         NondeterminismError: the conversation would be parked without being run.
     """
-    route, opening = fitting(stored, table)
+    opening = fitting(stored, table)
     row = stored.row
     shared = Shared(services, table)
     shared.crashes = shared.chat_calls = _UNTOUCHED
@@ -342,7 +336,7 @@ async def open_rerun(
         begin = Dry(stored, rerun, look or Onlooker(), limit, changed)
         conversation = Conversation.of(shared, actor.kept, *opening, row.sender_id, begin)
         try:
-            nursery.start_soon(rerun.run, actor, conversation, begin, name=f"replay of {route.name}")
+            nursery.start_soon(rerun.run, actor, conversation, begin, name=f"replay of {row.route}")
             await rerun.wait(limit.seconds)
             yield rerun
         finally:

@@ -22,7 +22,7 @@ import attrs
 import trio
 
 from ...base.alarm_kinds import Alarm
-from ...errors import RecordError, UnreadableRecordError
+from ...errors import NondeterminismError, RecordError, UnreadableRecordError
 from ...seams.inbox import InboxRow
 from ...seams.journals import ConversationRow, Journal, ParkConversation
 from ...seams.patience import await_store
@@ -44,7 +44,7 @@ from ..routes.schedules import Tick
 from ..running.failures import give_up
 from ..shared import Shared
 from .crash_counts import CRASHES
-from .stored import Stored, opening_of, read_stored, why_unfit
+from .stored import Stored, fitting, read_stored
 
 log: Final = logging.getLogger("triobot.conversations")
 
@@ -79,27 +79,22 @@ async def revive(actor: ChatActor, waiting: Sequence[Delivery]) -> None:
         actor.refusals.recall(await await_store(partial(store.data, actor.chat_id)))
     healed = list[Conversation]()
     for row in rows:
-        route = table.named(row.route)
         journal = await await_store(partial(store.journal, row.id))
         if journal is None:
             continue
         if row.parked_because is not None and await _is_to_end(store, row):
-            _place_parked(actor, journal, route)
-            continue
-        because = why_unfit(row, table)
-        if route is None or because is not None:
-            _park(actor, journal, route, because or "")
+            _place_parked(actor, journal)
             continue
         if crashes.condemns(row):
             because = f"the code of {row.route} was at work each of the {CRASHES} times that the program died"
-            _park(actor, journal, route, because, error=crashes.build)
+            park(actor, _place_parked(actor, journal), because, error=crashes.build)
             continue
         try:
             stored = read_stored(journal)
-            opening = opening_of(stored, route)
+            opening = fitting(stored, table)
             changed = None if code is None else await code.compare(store, row, stored.records)
-        except UnreadableRecordError as error:
-            _park(actor, journal, route, str(error))
+        except (NondeterminismError, UnreadableRecordError) as error:
+            park(actor, _place_parked(actor, journal), error.what)
             continue
         begin = Revived(stored, changed)
         conversation = Conversation.of(actor.shared, actor.kept, *opening, row.sender_id, begin)
@@ -194,16 +189,10 @@ async def _stand(conversation: Conversation) -> None:
         await settled.wait()
 
 
-def _park(
-    actor: ChatActor, journal: Journal, route: Route | None, because: str, *, error: str | None = None
-) -> None:
+def _place_parked(actor: ChatActor, journal: Journal) -> Conversation:
     """Place a conversation in the chat as parked, without running the conversation's code."""
-    park(actor, _place_parked(actor, journal, route), because, error=error)
-
-
-def _place_parked(actor: ChatActor, journal: Journal, route: Route | None) -> Conversation:
     row = journal.row
-    route = route or _unknown(row)
+    route = actor.shared.table.named(row.route) or _unknown(row)
     # Placeholder for the first event, which is never read again. A room has no joins, so it gets a signal.
     begun = (
         Join(actor.chat_id, None) if is_chat(actor.chat_id) else cast("Event", Signal(actor.chat_id, None))

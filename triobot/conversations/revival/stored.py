@@ -258,8 +258,8 @@ def why_unfit(row: ConversationRow, table: Table) -> str | None:
     return None
 
 
-def fitting(stored: Stored, table: Table) -> tuple[Route, Opening]:
-    """Return a stored conversation's route and opening.
+def fitting(stored: Stored, table: Table) -> Opening:
+    """Return a stored conversation's opening.
 
     Raises:
         NondeterminismError: the conversation would be parked.
@@ -269,7 +269,7 @@ def fitting(stored: Stored, table: Table) -> tuple[Route, Opening]:
     because = why_unfit(stored.row, table)
     if route is None or because is not None:
         raise NondeterminismError("0", because or "")
-    return route, opening_of(stored, route)
+    return _opening_of(stored, route)
 
 
 def read_journal(journal: Journal) -> list[Record]:
@@ -298,12 +298,7 @@ def read_stored(journal: Journal) -> Stored:
 
 
 @reading("its beginning")
-def opening_of(stored: Stored, route: Route) -> Opening:
-    """Return a conversation's opening.
-
-    Raises:
-        UnreadableRecordError: the opening is missing, or can't be decoded.
-    """
+def _opening_of(stored: Stored, route: Route) -> Opening:
     check_journal(stored.records)
     told = read_opening(stored.records[0])
     call = asked_of(told.event)
@@ -320,7 +315,7 @@ def opening_of(stored: Stored, route: Route) -> Opening:
 
 
 def sites_of(record: Record) -> Sequence[int]:
-    """Return the sites of a record, its own site last; empty for some records of older versions."""
+    """Return the sites of a record, its own site last; empty if none is known."""
     found: int | list[int] = record[_SITES] if len(record) > _SITES else 0
     return found if isinstance(found, list) else [found] if found else []
 
@@ -348,8 +343,7 @@ def write_rests(position: int, operations: Sequence[OpenOperation], last: object
     running effect.
 
     Args:
-        position: the next record's position. Readers ignore a row with another position: an older version
-            wrote it.
+        position: the next record's position. Readers ignore a row with another position.
         last: sites of the last record.
     """
     if len(operations) == 1:
