@@ -45,7 +45,7 @@ from .conversation import Conversation
 from .data import any_declared, joined, of_authors
 from .inbox_reader import InboxReader
 from .registry import ChatRegistry
-from .revival.crash_counts import CLAIMED
+from .revival.crash_counts import LOOKED_AT, UNSTORED
 from .revival.stored import StartedWith, open_run
 from .routes.declarations import Per, RouteKind
 from .routes.filters import Setting
@@ -194,7 +194,7 @@ class EarlyDoor:
             type(event) in _BEGINNERS
             and event.chat_id not in self.coming
             and self._inbox.keeps_up
-            and self._shared.crashes.may_claim(event.chat_id)
+            and self._shared.crashes.claims
         ):
             actor = self._actors.get(event.chat_id)
             if actor is None:
@@ -250,11 +250,11 @@ class EarlyDoor:
             failures.append(name)
 
         at_work = shared.crashes.at_work
-        at_work[CLAIMED] = event.chat_id
+        at_work[LOOKED_AT] = UNSTORED
         try:
             decision = decide(Case(event, setting, shared.table, failed, waits, live, watches))
         finally:
-            at_work[CLAIMED] = 0
+            at_work[LOOKED_AT] = 0
         return None if failures else decision
 
     # --- conversations that begin

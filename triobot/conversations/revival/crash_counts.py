@@ -75,10 +75,9 @@ _IDLE: Final = 1_000
 RUNS: Final = 0
 """Slot for the number of the conversation whose code runs."""
 LOOKED_AT: Final = 1
-"""Slot for the inbox row that filters read."""
-CLAIMED: Final = 2
-"""Slot for the chat of an event that filters read before the event is stored."""
-_THREADS: Final = 3
+"""Slot for the inbox row that filters read; `UNSTORED` for an event that isn't stored yet."""
+UNSTORED: Final = -1
+_THREADS: Final = 2
 
 
 @final
@@ -91,6 +90,8 @@ class CrashCounts(trio.abc.Instrument):
     Attributes:
         at_work: slots of memory that outlives the process; 0 in an empty slot.
         early: inbox rows of conversations that crashed the last process before their first record was stored.
+        claims: whether filters may read events before the events are stored: not after a crash in such a
+            filter, until the process is stable. So the next crash is counted for the event's row.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class CrashCounts(trio.abc.Instrument):
         # Conversations whose code ran at the last crash.
         self._suspects: frozenset[int] = frozenset()
         self.early: set[int] = set()
-        self._unclaimed: ChatId | None = None
+        self.claims = True
         self._tried: set[int] = set()
         self._condemned = trio.Event()
         # Conversations parked in this run, by route, with the reasons.
@@ -229,10 +230,6 @@ class CrashCounts(trio.abc.Instrument):
             above = None if nursery is None else nursery.parent_task
         return None
 
-    def may_claim(self, chat_id: ChatId) -> bool:
-        """Whether filters may read an event of this chat before the event is stored."""
-        return chat_id != self._unclaimed
-
     # --- conversations whose code ran at the last crash
 
     async def begin(self) -> None:
@@ -243,7 +240,7 @@ class CrashCounts(trio.abc.Instrument):
         noted = [*opening.at_work, *[0] * WORK_SLOTS][:WORK_SLOTS]
         numbers = sorted(n for n in {noted[RUNS], *noted[_THREADS:]} if 0 < n <= LARGEST_INTEGER)
         self._suspects = frozenset(numbers)
-        self._unclaimed = ChatId(noted[CLAIMED]) if noted[CLAIMED] else None
+        self.claims = noted[LOOKED_AT] != UNSTORED
         writes: list[Write] = []
         routes: list[str] = []
         for number in numbers:
@@ -337,6 +334,7 @@ class CrashCounts(trio.abc.Instrument):
         if self._opening.unclean:
             await trio.sleep(LIVED)
             self.note_lived()
+            self.claims = True
         while True:
             self._condemned = trio.Event()
             pause = await self._retry_due()
