@@ -113,10 +113,14 @@ async def talked(talk: Talk) -> None:
 
     async def send(message: Any) -> None:
         if message["type"] == "http.response.start":
-            close = (b"connection", b"close") in message["headers"]
-            head.append(partial(talk.begin, message["status"], message["headers"], close=close))
+            head[:] = message["status"], dict(message["headers"])
             return
-        await (head.pop() if head else talk.write)(message["body"])
+        status, headers = head
+        if headers.pop(b"content-length", None) or status == 204:
+            close = headers.pop(b"connection", b"") == b"close"
+            await talk.answer(status, headers.items(), message["body"], close=close)
+            return
+        await (talk.write if talk.status else partial(talk.begin, status, headers.items()))(message["body"])
         if not message.get("more_body"):
             await talk.end()
 

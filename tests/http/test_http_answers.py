@@ -1,4 +1,4 @@
-"""What a handler may not do to the requests behind its own: responses of another length than told."""
+"""Senders that send no body, and senders that read no answers."""
 
 from __future__ import annotations
 
@@ -16,60 +16,6 @@ from triobot.http.server_connection import Talk
 pytestmark = pytest.mark.virtual_time
 
 NEXT = b"GET /next HTTP/1.1\r\nHost: x\r\n\r\n"
-
-
-async def lying(talk: Talk) -> None:
-    """Tells lengths and sends pieces as the path says: ``/5,6/abc/defgh``."""
-    target = talk.request.target.decode()
-    lengths, *pieces = ["2", "ok"] if target == "/next" else target.removeprefix("/").split("/")
-    headers = [(b"content-length", length.encode()) for length in lengths.split(",")]
-    first, *rest = pieces
-    await talk.begin(200, headers, first.encode())
-    for piece in rest:
-        await talk.write(piece.encode())
-    await talk.end()
-
-
-async def said(path: str) -> bytes:
-    """All that a connection with two requests in one write gets."""
-    stop = trio.Event()
-    data = b""
-    (listener,) = await open_listeners([TcpBind("127.0.0.1", 0)], backlog=10)
-    port = listener.socket.getsockname()[1]
-    with trio.fail_after(PATIENCE):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(
-                partial(serve_listeners, lying, [listener], shutdown=stop, limits=ServingLimits())
-            )
-            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
-                await stream.send_all(NEXT.replace(b"/next", path.encode()) + NEXT)
-                with trio.move_on_after(1):
-                    while piece := await stream.receive_some():
-                        data += piece
-            stop.set()
-    return data
-
-
-@pytest.mark.parametrize(
-    ("path", "status", "body"),
-    [
-        ("/5/abc/defgh", b"200", b"abc"),
-        ("/2/abc", b"500", b"failed\n"),
-        ("/50/abc", b"200", b"abc"),
-        ("/3,4/abc", b"500", b"failed\n"),
-        ("/-3/abc", b"500", b"failed\n"),
-    ],
-)
-async def test_a_body_of_another_length_ends_the_connection(path: str, status: bytes, body: bytes) -> None:
-    data = await said(path)
-
-    assert data.count(b"HTTP/1.1 ") == 1
-    assert data.split(b" ")[1] == status
-    assert data.partition(b"\r\n\r\n")[2] == body
-
-
-async def test_a_body_as_long_as_told_leaves_it_open() -> None:
-    assert (await said("/3/a/bc")).count(b"HTTP/1.1 200") == 2
 
 
 async def test_who_sends_no_body_doesn_t_keep_its_place() -> None:

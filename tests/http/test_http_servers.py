@@ -18,7 +18,6 @@ from real_peers import LONG, long_body, needs, nginx, on_aiohttp, on_hypercorn
 from tests.loopback import PATIENCE
 from triobot.base import authorities
 from triobot.http.connections import Connections, NoConnectionError, NothingSentError, Origin
-from triobot.http.outgoing import encode_head
 
 SERVERS = [
     "hypercorn",
@@ -57,8 +56,11 @@ class Ours(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         url = request.url
-        head = encode_head(request.method.encode(), url.raw_path, request.headers.raw)
-        message = head + await request.aread()
+        lines = (
+            b"%s %s HTTP/1.1" % (request.method.encode(), url.raw_path),
+            *map(b": ".join, request.headers.raw),
+        )
+        message = b"\r\n".join((*lines, b"", await request.aread()))
         while True:
             kept = self.pool.idle()
             connection = kept or await self.pool.open()

@@ -15,7 +15,6 @@ from typing_extensions import TypeVar
 
 from ..http.connections import ClientConnection, Connections, NoConnectionError, NothingSentError
 from ..http.links import LOST
-from ..http.outgoing import encode_head
 from ..http.request import MalformedError
 from ..wire.encode import FORM_TYPE, encode_operation_form
 from ..wire.operations import Operation
@@ -53,11 +52,10 @@ class Forms:
     def _message(self, path: str, form: bytes) -> bytes:
         start = self._heads.get(path)
         if start is None:
-            headers = self.terms.headers(FORM_TYPE, 0)
-            pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
-            head = encode_head(b"POST", f"{self.terms.base.path}/{path}".encode(), pairs)
             # The length is the last header: each request appends its length and the empty line.
-            start = self._heads[path] = head.removesuffix(b"0\r\n\r\n")
+            headers = [f"{name}: {value}" for name, value in self.terms.headers(FORM_TYPE, "").items()]
+            lines = f"POST {self.terms.base.path}/{path} HTTP/1.1", *headers
+            start = self._heads[path] = "\r\n".join(lines).encode()
         return b"%s%d\r\n\r\n%s" % (start, len(form), form)
 
 

@@ -58,8 +58,8 @@ class Terms:
     def __attrs_post_init__(self) -> None:
         self._token_bytes = self._token.reveal().encode("ascii")
 
-    def headers(self, content_type: str, length: int) -> dict[str, str]:
-        """Return the headers of a request with a body of this type and length."""
+    def headers(self, content_type: str, length: int | str) -> dict[str, str]:
+        """Return the headers of a request with a body of this type and length; the length is the last."""
         return {
             "Host": self.base.netloc,
             "User-Agent": USER_AGENT,

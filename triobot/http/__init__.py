@@ -3,6 +3,6 @@
 A bot without this package is slower, and logs this fact (`triobot.seams.own_http`). Suggested reading order:
 
 - both sides: `links` (bytes over a connection);
-- the client: `outgoing` and `response` (pure), `connections`;
+- the client: `response` (pure), `connections`;
 - the server: `request` (pure), `server_connection` (with `Talk`, one request and its response), `listener`.
 """

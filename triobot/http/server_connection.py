@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from email.utils import formatdate
@@ -21,38 +20,28 @@ import trio
 
 from ..base.limits import ServingLimits
 from .links import ByteLink, PlainLink
-from .outgoing import LAST_CHUNK, UnsendableError, encode_chunk
 from .request import HEAD_END, Incoming, KnownHeads, MalformedError, RequestReader
 
-_TOKEN: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_VALUE: Final = re.compile(rb"[^\x00\r\n]*")
-
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_LAST_CHUNK: Final = b"0\r\n\r\n"
 
 _LINES: Final = {
     status.value: b"HTTP/1.1 %d %s\r\n" % (status, status.phrase.encode()) for status in HTTPStatus
 }
 
-_DIGITS: Final = re.compile(rb"[0-9]{1,18}")
-
 
 def encode_answer_head(
     status: int, headers: Iterable[tuple[bytes, bytes]], *, now: float, close: bool
 ) -> bytes:
-    """Return a response's encoded head, including the empty line.
+    """Return a response's encoded head, including the empty line. The headers aren't checked.
 
     Args:
-        headers: headers with the body's length; ``connection`` and ``date`` are added.
+        headers: headers with the body's framing; ``connection`` and ``date`` are added.
         now: seconds since 1970, for the date.
         close: whether this is the connection's last response.
-
-    Raises:
-        UnsendableError: a header contains a character that would end it early.
     """
     parts = [_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status, _date(int(now))]
     for name, value in headers:
-        if not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
-            raise UnsendableError("a header of the response has characters that end it early")
         parts.append(b"%s: %s\r\n" % (name, value))
     parts.append(b"connection: close\r\n\r\n" if close else b"\r\n")
     return b"".join(parts)
@@ -104,9 +93,7 @@ class Talk:
     broken: MalformedError | None = None
     starved_since: float = math.inf
     _asked: bool = False
-    _chunked: bool = False
     _mute: bool = False
-    _owed: int | None = None
 
     async def read(self) -> bytes:
         """Return the next bytes of the body, of any number; empty at the body's end.
@@ -158,7 +145,6 @@ class Talk:
             close: whether to end the connection afterwards, whatever the request says.
 
         Raises:
-            UnsendableError: a header contains characters that would end it early; nothing was written.
             trio.BrokenResourceError: the sender has gone.
         """
         self._begin(status, close=close)
@@ -168,69 +154,41 @@ class Talk:
         await self._link.send(head if self._mute else head + body)
         self.finished = True
 
-    async def begin(self, status: int, headers: Headers, piece: bytes, *, close: bool = False) -> None:
+    async def begin(self, status: int, headers: Headers, piece: bytes) -> None:
         """Write a response's head and the first piece of its body; `write` and `end` follow.
 
-        Raises: as `answer`.
+        The body is sent in chunks. For a sender of HTTP/1.0 the body ends with the connection.
 
-        If `headers` contain a ``content-length``, the body must have that length. A body of another length
-        ends the connection, since later bytes would be taken for a part of it. Without a ``content-length``
-        the body is sent in chunks. For a sender of HTTP/1.0 the body ends with the connection.
+        Raises: as `answer`.
         """
-        pairs = [
-            pair for pair in headers if pair[0].lower() not in (b"transfer-encoding", b"connection", b"date")
-        ]
-        lengths = [value for name, value in pairs if name.lower() == b"content-length"]
-        if len(lengths) > 1 or not all(map(_DIGITS.fullmatch, lengths)):
-            raise UnsendableError("the length of the response is told in two ways, or is no number")
-        told = bool(lengths)
-        self._begin(status, close=close)
-        self._owed = int(lengths[0]) if told and not self._mute else None
-        if not told and not self._mute:
-            if self.request.version == "1.1":
-                self._chunked = True
-                pairs.append((b"transfer-encoding", b"chunked"))
-            else:
-                self.closing = True
-        head = encode_answer_head(status, pairs, now=seconds_now(), close=self.closing)
+        self._begin(status)
+        if self.request.version == "1.1":
+            headers = (*headers, (b"transfer-encoding", b"chunked"))
+        else:
+            self.closing = True
+        head = encode_answer_head(status, headers, now=seconds_now(), close=self.closing)
         await trio.lowlevel.checkpoint()
-        # Raises for a piece that is too long, before the head is written.
-        framed = self._framed(piece)
         self.status = status
-        await self._link.send(head + framed)
+        await self._link.send(head + self._framed(piece))
 
     async def write(self, piece: bytes) -> None:
-        """Write a piece of the body.
-
-        Raises:
-            UnsendableError: the body is longer than the headers say; nothing of the piece was written.
-        """
+        """Write a piece of the body."""
         await trio.lowlevel.checkpoint()
         if framed := self._framed(piece):
             await self._link.send(framed)
 
     async def end(self) -> None:
-        """End the response.
-
-        Raises:
-            UnsendableError: the body is shorter than the headers say.
-        """
-        if self._owed:
-            raise UnsendableError("the response is shorter than its headers say")
-        if self._chunked:
-            await self._link.send(LAST_CHUNK)
+        """End the response."""
+        if self.request.version == "1.1" and not self._mute:
+            await self._link.send(_LAST_CHUNK)
         self.finished = True
 
     def _framed(self, piece: bytes) -> bytes:
-        if self._mute:
+        if self._mute or not piece:  # an empty chunk would end the body
             return b""
-        if self._owed is not None:
-            self._owed -= len(piece)
-            if self._owed < 0:
-                raise UnsendableError("the response is longer than its headers say")
-        return encode_chunk(piece) if self._chunked else piece
+        return b"%x\r\n%s\r\n" % (len(piece), piece) if self.request.version == "1.1" else piece
 
-    def _begin(self, status: int, *, close: bool) -> None:
+    def _begin(self, status: int, *, close: bool = False) -> None:
         request = self.request
         # If the handler left a part of the body unread, read the received part. So a short body doesn't end
         # the connection.
