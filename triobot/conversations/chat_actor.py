@@ -286,9 +286,10 @@ class ChatActor:
                 if conversation not in self.running.asides:
                     self._drop_earlier(delivery, conversation.facts.owner, "typed_while_parked")
                 self._end(conversation, Ending.STOPPED)
-            # The row stays in the inbox until the text is sent.
-            said = order.say if is_chat(self.chat_id) else ""
-            self.shared.cleanup.say(self.chat_id, said, delivery.seq)
+            told: Sequence[PutData] = ()
+            if order.say and is_chat(self.chat_id):
+                told = self.shared.cleanup.tell(self.chat_id, order.conversation, order.say)
+            self.work.commits.consumed([delivery.seq], told)
             return
         self.work.commits.consumed([delivery.seq])
         if conversation is not None and conversation.parked and delivery.at > self.born:

@@ -9,9 +9,7 @@ from typing import final
 
 import trio
 
-from ..errors import NotDeliveredError, TriobotError
 from ..seams.patience import await_store
-from ..wire.operations import SendMessage
 from .beginnings import Carried
 from .chat import handle_of
 from .chat_actor import ChatActor
@@ -20,9 +18,8 @@ from .jobs import JobClock
 from .notices import Refused
 from .operations import Operations
 from .revival.crash_counts import RUNS
-from .running.failures import CRASHED, GONE, Ending, log, report
+from .running.failures import CRASHED, GONE, Ending, report
 from .shared import Shared
-from .workload import holds
 
 
 @final
@@ -110,8 +107,7 @@ class ConversationTasks:
             if words and conversation.ending is Ending.FAILED:
                 scope.shield = False
                 taken = None if (writer := conversation.writer) is None else writer.ahead
-                if taken is None or await holds(taken):
-                    await _apologize(actor, facts.seq, words)
+                await self._shared.cleanup.say_owed(actor.chat_id, facts.seq, taken)
             conversation.is_done()
         except BaseException as error:
             crashes.ends_process(error, facts.seq, facts.route.name, facts.told_place)
@@ -166,21 +162,3 @@ def _report(actor: ChatActor, conversation: Conversation, failure: Exception) ->
     elif what == GONE and conversation.refused and services.notice is not None:
         services.notice(Refused(route.name, chat_id))
     return words
-
-
-async def _apologize(actor: ChatActor, seq: int, words: str) -> None:
-    """Send the failure message that was stored with the conversation's end."""
-    work, chat_id = actor.work, actor.chat_id
-    work.working(1)
-    recorded = trio.Event()
-    try:
-        # Queued at once, so that it is sent before the chat's next message.
-        await actor.services.outbox.perform(SendMessage(chat_id, words), recorded=recorded)
-    except TriobotError as error:
-        log.warning("the apology to chat %s was not sent: %s", chat_id, type(error).__name__)
-        if isinstance(error, NotDeliveredError) and work.stopping:
-            return  # the next start sends it
-    finally:
-        work.working(-1)
-        work.commits.when_written(recorded.set)
-    actor.shared.cleanup.said(chat_id, seq)

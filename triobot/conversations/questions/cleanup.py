@@ -106,7 +106,6 @@ class Cleanup:
         self._store = store
         self._chats: Counter[ChatId] = Counter()
         self._owed: dict[ChatId, dict[_Debt, _Owed]] = {}
-        self._saying: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._chats)
@@ -126,7 +125,27 @@ class Cleanup:
         over: Callable[[], None] = lambda: None,
         taken: EarlyEvent | None = None,
     ) -> None:
-        """Send an operation later, unless `still()` is false by then. Then call `over()`.
+        """Send an operation in a task of its own; see `_perform`."""
+
+        async def tidy() -> None:
+            try:
+                await self._perform(operation, still, over, taken)
+            finally:
+                self._chats[chat_id] -= 1
+                if not self._chats[chat_id]:
+                    del self._chats[chat_id]
+
+        if self._work.beside(tidy):
+            self._chats[chat_id] += 1
+
+    async def _perform(
+        self,
+        operation: Operation[object],
+        still: Callable[[], bool],
+        over: Callable[[], None],
+        taken: EarlyEvent | None,
+    ) -> None:
+        """Send an operation, unless `still()` is false by then. Then call `over()`.
 
         `over()` is called once the operation was sent, was skipped or has failed. But at the program's stop
         an operation that was not delivered is left to the next start.
@@ -135,42 +154,21 @@ class Cleanup:
             taken: event that led to the operation and may not be stored yet. The operation waits until the
                 event is stored, and is skipped if the event is refused.
         """
-
-        async def tidy() -> None:
-            beside = isinstance(operation, EditMessage)
-            recorded = None if beside else trio.Event()
-            try:
-                if (taken is None or await holds(taken)) and still():
-                    urgency = Urgency.BESIDE if beside else Urgency.REPLY
-                    await self._outbox.perform(operation, urgency=urgency, recorded=recorded)
-                over()
-            except (TriobotError, OSError) as error:
-                if not (isinstance(error, NotDeliveredError) and self._work.stopping):
-                    over()  # otherwise the next start sends it
-                self._work.count("tidying_failed")
-                log.info("tidying up with %s failed: %s", operation.path, type(error).__name__)
-            finally:
-                if recorded is not None:
-                    self._work.commits.when_written(recorded.set)
-                self._chats[chat_id] -= 1
-                if not self._chats[chat_id]:
-                    del self._chats[chat_id]
-
-        if self._work.beside(tidy):
-            self._chats[chat_id] += 1
-
-    def say(self, chat_id: ChatId, words: str, seq: int) -> None:
-        """Send the text of an inbox row. The row is consumed once the text is sent, or the send fails."""
-
-        def over() -> None:
-            self._work.commits.consumed([seq])
-            self._saying.discard(seq)
-
-        if not words:
+        beside = isinstance(operation, EditMessage)
+        recorded = None if beside else trio.Event()
+        try:
+            if (taken is None or await holds(taken)) and still():
+                urgency = Urgency.BESIDE if beside else Urgency.REPLY
+                await self._outbox.perform(operation, urgency=urgency, recorded=recorded)
             over()
-        elif seq not in self._saying:
-            self._saying.add(seq)
-            self._send(chat_id, SendMessage(chat_id, words), over=over)
+        except (TriobotError, OSError) as error:
+            if not (isinstance(error, NotDeliveredError) and self._work.stopping):
+                over()  # otherwise the next start sends it
+            self._work.count("tidying_failed")
+            log.info("tidying up with %s failed: %s", operation.path, type(error).__name__)
+        finally:
+            if recorded is not None:
+                self._work.commits.when_written(recorded.set)
 
     # --- owed texts
 
@@ -197,16 +195,21 @@ class Cleanup:
     def owe_words(self, chat_id: ChatId, conversation: int, words: str) -> Sequence[Write]:
         """Owe the user a message about a conversation. Return the write for the conversation's end.
 
-        Call `said` once the message is sent; otherwise the next start sends it.
+        Call `say_owed` once the conversation has ended; otherwise the next start sends the message.
         """
         self._owed.setdefault(chat_id, {})[f"{_SAY}{conversation}"] = _Owed(words, kept=False)
         return [PutData(chat_id, OWED, f"{_SAY}{conversation}")]
 
-    def said(self, chat_id: ChatId, conversation: int) -> None:
-        """Remove the message that `owe_words` or `tell` owed: it was sent, or can't be sent."""
+    async def say_owed(self, chat_id: ChatId, conversation: int, taken: EarlyEvent | None) -> None:
+        """Send the message that `owe_words` owed; queued at once, before the chat's next message."""
         debt = f"{_SAY}{conversation}"
         if (owed := self._owed.get(chat_id, {}).get(debt)) is not None:
-            self._settle(chat_id, debt, owed)
+            self._work.working(1)
+            over = partial(self._settle, chat_id, debt, owed)
+            try:
+                await self._perform(SendMessage(chat_id, owed.text), lambda: True, over, taken)
+            finally:
+                self._work.working(-1)
 
     def tell(self, chat_id: ChatId, conversation: int, words: str) -> Sequence[PutData]:
         """Queue a message about a conversation, and record the text as owed until the message is sent.
