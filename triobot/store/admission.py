@@ -55,7 +55,11 @@ def check_column(field: str, value: str, *, empty: bool = False, most: int | Non
 
 
 def _number(least: int, most: int = LARGEST_INTEGER) -> _Check:
-    return partial(check_integer, least=least, most=most)
+    def check(field: str, value: Any) -> None:
+        if type(value) is not int or not least <= value <= most:
+            check_integer(field, value, least=least, most=most)
+
+    return check
 
 
 def _each(check: _Check) -> _Check:
@@ -148,7 +152,7 @@ def _checks_of(kind: type[attrs.AttrsInstance]) -> tuple[Sequence[tuple[str, _Ch
     fields = [(field.name, checks[field.name], "None" in str(field.type)) for field in attrs.fields(kind)]
     found = [field for field in fields if field[1] is not _accept_any]
     # Given a single name, `attrgetter` would return no tuple.
-    return found, attrgetter("__class__", "__class__", *(name for name, _, _ in found))
+    return found, attrgetter(*(name for name, _, _ in found), "__class__", "__class__")
 
 
 def admit(value: attrs.AttrsInstance) -> None:
@@ -158,7 +162,7 @@ def admit(value: attrs.AttrsInstance) -> None:
         LocalProtocolError: a field can't be stored; names the field. Retrying never helps.
     """
     checks, read = _checks_of(type(value))
-    for (name, check, optional), content in zip(checks, read(value)[2:], strict=True):
+    for (name, check, optional), content in zip(checks, read(value), strict=False):
         if content is not None or not optional:
             check(name, content)
 
