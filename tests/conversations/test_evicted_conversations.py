@@ -34,7 +34,7 @@ async def test_who_does_not_end_parks_nothing_in_the_next_actor(autojump_clock: 
         (live,) = after.running.all()
         assert town.counts["swallowed_cancellation"] == 1
         assert [handle._operations.actor for handle in handles] == [before, after]
-        assert [before is after, evicted is live, evicted.parked, live.parked] == [False] * 4
+        assert [before is after, evicted is live, evicted.seat.parked, live.seat.parked] == [False] * 4
         assert "parked" not in town.counts
         await town.says("Sara")
         assert town.sent()[-2:] == ["Hello Sara.", "Name?"]

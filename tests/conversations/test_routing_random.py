@@ -24,6 +24,7 @@ from triobot.conversations.routes.routing import (
     Give,
     Otherwise,
     Queue,
+    Seat,
     Start,
     Unfit,
     Wait,
@@ -130,9 +131,7 @@ class Runner:
     """What the places of a chat look at of a conversation."""
 
     facts: Owned
-    waits: list[Wait] = attrs.Factory(lambda: list[Wait]())
-    watches: list[Watch] = attrs.Factory(lambda: list[Watch]())
-    awaited: dict[str, object] = attrs.Factory(lambda: dict[str, object]())
+    seat: Seat = attrs.Factory(Seat)
 
 
 async def nothing(chat: object) -> None:
@@ -169,7 +168,7 @@ def code(world: World, *, only_jump: bool = False) -> str:
         if taker.block:
             watch = Watch(look(world, yes=taker.sees), "block", taker.opened, owner=taker.owner)
             marks[id(watch)] = taker
-            runner.watches.append(watch)
+            runner.seat.watches = [*runner.seat.watches, watch]
             continue
         wait = Wait(
             look(world, yes=taker.sees),
@@ -182,7 +181,7 @@ def code(world: World, *, only_jump: bool = False) -> str:
         )
         wait.rests = taker.parked
         marks[id(wait)] = taker
-        runner.waits.append(wait)
+        runner.seat.waits.append(wait)
     waits, live = running.waits(world.event)
     watches = running.watches(world.event)
     failed: Any = pytest.fail

@@ -134,7 +134,7 @@ class Scope(Generic[E_co]):
         if watch is None:
             return
         conversation = operations.conversation
-        conversation.watches = [other for other in conversation.watches if other is not watch]
+        conversation.seat.watches = [other for other in conversation.seat.watches if other is not watch]
         if conversation.dead:
             return  # the conversation was evicted: the event is still in the inbox
         if self._scope.event is None:
@@ -380,7 +380,7 @@ async def sleep_until(operations: Operations, at: int) -> None:
 
 def _advise_sleep(operations: Operations, seconds: float) -> None:
     notice, conversation = operations.services.notice, operations.conversation
-    hears = conversation.watches or conversation.waits or operations.facts.beside
+    hears = conversation.seat.watches or conversation.seat.waits or operations.facts.beside
     if notice is not None and is_chat(operations.chat_id) and not hears:
         notice(Slept(seconds))
 

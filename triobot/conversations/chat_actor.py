@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from math import inf
-from operator import is_
+from operator import attrgetter, is_
 from typing import Final, final
 
 import attrs
@@ -41,6 +41,7 @@ from .workload import UnitWriter
 # Number of asides that may run in a chat; further asides wait for a free place. Sleeping asides, such as
 # reminders, count as running.
 ASIDES: Final = 64
+_IS_WAITING: Final = attrgetter("is_waiting")
 
 
 @final
@@ -107,7 +108,7 @@ class ChatActor:
     def can_reload(self) -> bool:
         """Whether a reload from the store would bring back everything that runs and waits here."""
         works = self.loading or self.running.next or self.running.asides_due
-        return not works and all(one.is_waiting for one in self.running.all())
+        return not works and all(map(_IS_WAITING, self.running.all()))
 
     @cached_property
     def refusals(self) -> Refusals:
@@ -231,7 +232,7 @@ class ChatActor:
         if self.mailbox.behind:
             self.mailbox.halted(delivery.seq, halt)
         for conversation in self.running.live.values():
-            if conversation.parked and halt.ends(conversation.facts.route.name, conversation.facts.key):
+            if conversation.seat.parked and halt.ends(conversation.facts.route.name, conversation.facts.key):
                 self._drop_earlier(delivery, conversation.facts.owner, "typed_while_parked")
         dropped = [*self.mailbox.take_out(partial(ends, halt)), *self.running.halt(halt)]
         for conversation in self.running.all():
@@ -250,7 +251,7 @@ class ChatActor:
         repetition that accepts the offer is queued.
         """
         conversation = self.running.live.get(self.running.owner_of(delivery.event))
-        if conversation is not None and conversation.parked and isinstance(delivery.event, Message):
+        if conversation is not None and conversation.seat.parked and isinstance(delivery.event, Message):
             decision = self.refusals.answer(delivery, conversation.facts.seq, self.routing.afresh(delivery))
             if isinstance(decision, Start):
                 self._drop_earlier(delivery, conversation.facts.owner)
@@ -265,7 +266,7 @@ class ChatActor:
     def parked_no_more(self, conversation: Conversation) -> None:
         """Forget that a conversation was parked: it has been revived, or has ended."""
         self.shared.crashes.parked_no_more(conversation.facts.seq)
-        others = any(other.parked for other in self.running.all() if other is not conversation)
+        others = any(other.seat.parked for other in self.running.all() if other is not conversation)
         self.refusals.over(conversation.facts.seq, last=not others)
 
     def heals(self, conversation: Conversation, waiting: Sequence[Delivery]) -> None:
@@ -292,7 +293,7 @@ class ChatActor:
             self.work.commits.consumed([delivery.seq], told)
             return
         self.work.commits.consumed([delivery.seq])
-        if conversation is not None and conversation.parked and delivery.at > self.born:
+        if conversation is not None and conversation.seat.parked and delivery.at > self.born:
             self.shared.crashes.retry(self.chat_id)
 
     def _left(self, delivery: Delivery) -> bool:
@@ -355,7 +356,7 @@ class ChatActor:
         """Register a block that has just opened, and offer the queued events to it."""
         self.running.opens(conversation, watch)
         watch.owner = conversation.facts.owner
-        conversation.watches = [*conversation.watches, watch]
+        conversation.seat.watches = [*conversation.seat.watches, watch]
         if conversation.replaying:
             return
         self._show(conversation)
@@ -449,7 +450,7 @@ class ChatActor:
         A conversation that is being ended already isn't parked. Instead it ends now, because an interrupt
         doesn't wait for corrected code.
         """
-        conversation.parked = True
+        conversation.seat.parked = True
         if (ending := conversation.ending) is None:
             self.calls.park(self, conversation, because)
         else:
@@ -483,7 +484,7 @@ class ChatActor:
             # While the store may still refuse an event, the charge isn't notified here: the ledger notifies
             # the charge after the unit is stored.
             if own is not None and its is not None and not (own.ahead or its.ahead):
-                waiting.awaited[giving.paid.id](giving.ending)
+                waiting.seat.awaited[giving.paid.id](giving.ending)
                 return its.flush(within=lambda more: self.work.commits.add([*writes, *more], writer))
         owner = conversation.facts.owner
         due = self.running.next.get(owner)

@@ -8,7 +8,7 @@ returns what follows from its end, and the actor carries that out.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 import attrs
@@ -22,10 +22,9 @@ from ..engine.core import Operation as OpenOperation
 from ..engine.records import CONTINUED, ENDS, Absent, Id, Node
 from ..errors import ForbiddenError, NondeterminismError, UnrecordableError
 from ..seams.journals import EndConversation
-from ..seams.money import PaymentGoods
 from ..seams.rooms import is_chat
 from ..seams.writes import Write
-from ..wire.ids import RefId, SenderId
+from ..wire.ids import SenderId
 from .beginnings import FRESH, Begin, Carried, Dry, Facts, Fresh, InRow, Replay, Revived, Successor
 from .calls.signals import room_of
 from .charges.paid import Giving
@@ -33,7 +32,7 @@ from .codec import CODEC
 from .data import Kept, words_for
 from .journal_writer import JournalWriter
 from .revival.stored import StartedWith, open_run, tell
-from .routes.routing import Delivery, Start, Wait, Watch, is_beside
+from .routes.routing import Delivery, Seat, Start, Wait, Watch, is_beside
 from .running.abandon import parting_line
 from .running.branches import OperationKind as OperationKind
 from .running.failures import CRASHED, GONE, HANDED_OVER, parting, put_away, verdict
@@ -63,9 +62,6 @@ class Parks:
     because: str
 
 
-_NONE: Final[Mapping[RefId, Callable[[PaymentGoods], None]]] = {}
-
-
 @final
 @attrs.define(eq=False, repr=False, weakref_slot=False)
 class Conversation(Host):
@@ -74,13 +70,10 @@ class Conversation(Host):
     Attributes:
         facts: facts that never change.
         run: the run; None until it is made, and after the conversation's end.
-        waits: the branches' open waits.
-        watches: open blocks that an event may end.
+        seat: what the conversation waits for; the chat's routing reads it.
         ending: how the conversation ended; None while it runs, and after a stop of the program.
         evicted: whether the conversation has left memory or is about to; an evicted conversation hasn't
             ended.
-        awaited: paid charges that wait until an aside has delivered the goods. The callback of a charge is
-            called with the result.
         given: the start's value, as recorded.
         giving: delivery of a payment's goods, if the conversation is the aside for a payment and has begun;
             else None.
@@ -90,8 +83,6 @@ class Conversation(Host):
         replay: the replay of a revived conversation; None for a new conversation.
         begin: how the conversation begins (`beginnings`); reset once the run is made.
         writer: writer of the journal; None before the run is made, and after the end.
-        parked: whether the conversation is parked: it can't go on, and waits for corrected code or an
-            interrupt.
         here, compares: see `Host`.
     """
 
@@ -102,9 +93,7 @@ class Conversation(Host):
     begin: Begin
     given: object
     replay: Replay | None
-    waits: list[Wait] = attrs.field(factory=list["Wait"], init=False)
-    watches: Sequence[Watch] = attrs.field(default=(), init=False)
-    awaited: Mapping[RefId, Callable[[PaymentGoods], None]] = attrs.field(default=_NONE, init=False)
+    seat: Seat = attrs.field(factory=Seat, init=False)
     run: Run | None = attrs.field(default=None, init=False)
     writer: JournalWriter | None = attrs.field(default=None, init=False)
     here: Callable[[int, int, Any], int] | None = attrs.field(default=None, init=False)
@@ -113,7 +102,6 @@ class Conversation(Host):
     successor: Successor | None = attrs.field(default=None, init=False)
     ending: Ending | None = attrs.field(default=None, init=False)
     refused: bool = attrs.field(default=False, init=False)
-    parked: bool = attrs.field(default=False, init=False)
     evicted: bool = attrs.field(default=False, init=False)
     _busy: bool = attrs.field(default=True, init=False)
     _ended_by: tuple[int, int | None] = attrs.field(default=(0, None), init=False)
@@ -248,7 +236,7 @@ class Conversation(Host):
 
     def is_done(self) -> None:
         """Drop references that form cycles, so that no garbage collection is needed to free the memory."""
-        if not self.parked:
+        if not self.seat.parked:
             self.writer = self.run = self.giving = None
 
     def verdict(self, failure: Exception) -> tuple[str, str]:
@@ -279,7 +267,7 @@ class Conversation(Host):
         """
         if self.ending is None:
             self.ending = ending
-            if self.parked:
+            if self.seat.parked:
                 if self.writer is not None:
                     return self.writer.end_with()
                 row = None if self.replay is None else self.replay.stored.row
@@ -327,12 +315,7 @@ class Conversation(Host):
     def is_waiting(self) -> bool:
         """Whether the conversation only waits, so that an eviction loses nothing."""
         run = self.run
-        return self.parked or (run is not None and run.is_waiting and not run.mailbox)
-
-    @property
-    def at_rest(self) -> bool:
-        """Whether the conversation waits, and could be revived from the store as it is."""
-        return not self.parked and self.is_waiting
+        return self.seat.parked or (run is not None and run.is_waiting and not run.mailbox)
 
     @property
     def waits_for_platform(self) -> bool:
@@ -372,7 +355,7 @@ class Conversation(Host):
 
         Call `tick` soon after.
         """
-        takers: list[Wait | Watch] = [*self.waits, *self.watches]
+        takers: list[Wait | Watch] = [*self.seat.waits, *self.seat.watches]
         for taker in takers:
             taker.since += by
         if self.run is not None:
@@ -425,7 +408,7 @@ class Conversation(Host):
             self.stirred(busy=False)
         # A conversation that waits for a paid aside counts as unfinished. So the next start revives the
         # conversation: the aside may have ended in the meantime.
-        if writer.rests(is_waiting and not self.awaited, wake):
+        if writer.rests(is_waiting and not self.seat.awaited, wake):
             self._shared.timers.wake_at(self, wake)
 
     def _ends_replay(self, replay: Replay) -> None:
@@ -475,7 +458,7 @@ class Conversation(Host):
         elif why is None:
             replay.changed, writer.unit.build = None, code.build
         if replay.stored.row.updated_at < self.services.store.opening().epoch_at:
-            for wait in self.waits:  # presses after the backup are lost
+            for wait in self.seat.waits:  # presses after the backup are lost
                 wait.shown = wait.keys and "?"
         return why
 

@@ -60,7 +60,7 @@ _CONVERSATION: Final = RouteKind.CONVERSATION.value
 _BEGINNERS: Final = frozenset({Message, Join})
 _HAS_NO_NUMBER: Final = -1
 # Called for each answer; `map` with this function is faster than a generator.
-_AT_REST: Final = attrgetter("at_rest")
+_IS_PARKED: Final = attrgetter("seat.parked")
 
 
 @final
@@ -351,10 +351,6 @@ def _can_deliver(actor: ChatActor, sender: SenderId | None) -> bool:
     """
     if not (actor.routing.group or sender is None or sender == actor.sender):
         return False
-    running = actor.running
-    waiting = (
-        actor.mailbox.waiting or actor.mailbox.behind or actor.loading or running.next or running.asides_due
-    )
-    if waiting or len(running.live) >= MANY:
+    if len(actor.running.live) >= MANY or not actor.can_evict:
         return False
-    return bool(running.live or running.asides) and all(map(_AT_REST, running.all()))
+    return not any(map(_IS_PARKED, actor.running.all()))

@@ -109,7 +109,7 @@ class RunningSet:
             own += [
                 one
                 for one in self.live.values()
-                for wait in one.waits
+                for wait in one.seat.waits
                 if wait.token == token and one not in own
             ]
         return [*self.asides[::-1], *own]
@@ -161,7 +161,7 @@ class RunningSet:
         """Return the conversation that has this wait or block open; None if the wait or block has closed."""
         own = self.live.get(taker.owner)
         likely = [*self.asides, *([] if own is None else [own])]
-        return next((it for it in likely if taker in it.waits or taker in it.watches), None)
+        return next((it for it in likely if taker in it.seat.waits or taker in it.seat.watches), None)
 
     def waits(self, event: Event, at: int | None = None) -> tuple[list[Wait], list[Wait] | None]:
         """Return all waits that may take an event, and the live conversation's share of these waits.
@@ -173,23 +173,24 @@ class RunningSet:
                 that the live conversation opened later come last, in the order in which they opened: a
                 queued event is offered to them in that order.
         """
-        if not self.asides and len(self.live) == 1 and (own := self.live.get(None)) and len(own.waits) == 1:
-            return own.waits, own.waits  # there is nothing to choose
+        alone = not self.asides and len(self.live) == 1
+        if alone and (own := self.live.get(None)) and len(own.seat.waits) == 1:
+            return own.seat.waits, own.seat.waits  # there is nothing to choose
         conversations, owner = self.concerned(event), self.owner_of(event)
         if isinstance(event, Leave) and owner is not None:
             # The leave ends the member's own conversation, so the waits there don't count.
             conversations, owner = [other for other in conversations if other.facts.owner != owner], None
         own = self.live.get(owner)
-        seen = [wait for one in conversations for wait in one.waits if _saw(wait, event, at)]
+        seen = [wait for one in conversations for wait in one.seat.waits if _saw(wait, event, at)]
         waits = self._in_order(seen, event)
         if own is None:
             return waits, None
-        waits += self._in_order([wait for wait in own.waits if wait not in seen], event)[::-1]
-        mine = list(own.waits)
-        if own.awaited:
+        waits += self._in_order([wait for wait in own.seat.waits if wait not in seen], event)[::-1]
+        mine = list(own.seat.waits)
+        if own.seat.awaited:
             # An aside that delivers paid goods asks its questions in place of the conversation with the
             # waiting charge.
-            mine += [wait for one in self.asides if self.waiting_for(one) is own for wait in one.waits]
+            mine += [wait for one in self.asides if self.waiting_for(one) is own for wait in one.seat.waits]
         return waits, [wait for wait in waits if wait in mine]
 
     def waiting_for(self, aside: Conversation) -> Conversation | None:
@@ -199,7 +200,7 @@ class RunningSet:
 
     def awaiting(self, payment: RefId) -> Conversation | None:
         """Return the conversation with a charge that waits for the goods of a payment, or None."""
-        return next((one for one in self.all() if payment in one.awaited), None)
+        return next((one for one in self.all() if payment in one.seat.awaited), None)
 
     def was_live(self, delivery: Delivery) -> bool:
         """Return whether the event's live conversation had already begun when the event came."""
@@ -216,13 +217,13 @@ class RunningSet:
         if isinstance(event, Message):
             if self.was_live(delivery):
                 return []
-            return [conversation for conversation in reversed(self.asides) if conversation.parked]
+            return [conversation for conversation in reversed(self.asides) if conversation.seat.parked]
         if not isinstance(event, Press | Submission):
             return []
         return [
             conversation
             for conversation in self.concerned(event)
-            if conversation.parked and routing.concerns(event, conversation.facts.owner)
+            if conversation.seat.parked and routing.concerns(event, conversation.facts.owner)
         ]
 
     def is_typed_for_parked(self, delivery: Delivery) -> bool:
@@ -231,13 +232,14 @@ class RunningSet:
 
     def watches(self, event: Event, at: int | None = None) -> Sequence[Watch]:
         """Return all open blocks that an event may end; `at` as for `waits`."""
-        if not self.asides and len(self.live) == 1 and (only := self.live.get(None)) and not only.watches:
-            return only.watches  # there is nothing to choose
+        alone = not self.asides and len(self.live) == 1
+        if alone and (only := self.live.get(None)) and not only.seat.watches:
+            return only.seat.watches  # there is nothing to choose
         own = self.live.get(self.owner_of(event))
         seen = [
             watch
             for one in self.concerned(event)
-            for watch in one.watches
+            for watch in one.seat.watches
             if one is own or _saw(watch, event, at)
         ]
         return self._in_order(seen, event) if len(seen) > 1 else seen
@@ -356,7 +358,7 @@ class ChatRouting:
         count: their user may still start something else.
         """
         return self._mailbox.has_room(lambda queued: bool(self._places.kept_for(queued))) or any(
-            wait.resting for conversation in self._places.all() for wait in conversation.waits
+            wait.resting for conversation in self._places.all() for wait in conversation.seat.waits
         )
 
     def advise(self, delivery: Delivery, why: str) -> None:
@@ -438,19 +440,19 @@ class ChatRouting:
         running, beside = self._places, conversation in self._places.asides
         for delivery in waiting:
             event = delivery.event
-            live, waits = running.live.get(running.owner_of(event)), conversation.waits
+            live, waits = running.live.get(running.owner_of(event)), conversation.seat.waits
             mine = live is conversation
             if beside:
                 free = not running.was_live(delivery) and not running.kept_for(delivery)
                 mine = free and delivery.seq not in self._mailbox.passed
                 # The live conversation began later: the message can't answer the live conversation's
                 # questions either.
-                waits = waits if live is None else [*waits, *live.waits]
+                waits = waits if live is None else [*waits, *live.seat.waits]
             if not (mine and isinstance(event, Message | Press | Submission)):
                 continue
             match self.decide(delivery):
                 case Give(Wait() as wait, answer) if (
-                    wait in conversation.waits and wait not in taken and not isinstance(answer, Unfit)
+                    wait in conversation.seat.waits and wait not in taken and not isinstance(answer, Unfit)
                 ):
                     taken.append(wait)
                 case Give(wait) if isinstance(event, Message) and wait in waits:

@@ -9,7 +9,7 @@ empties, the listener closes, the store closes.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from importlib import import_module
@@ -650,7 +650,7 @@ async def open_work(
             code=Code(table),
         )
         dispatcher = Dispatcher(services, table, username=settings.username)
-        intake.voice.find = partial(_whose, services)
+        intake.voice.find = partial(_whose, dispatcher.tasks.running)
         work = Runtime(platform, outbox, dispatcher, broadcasts, cashier, intake.store, resources, spoken)
         at_rest = False
         try:
@@ -742,10 +742,10 @@ def _held_platform(intake: Intake, platform: Platform, tracing: Tracing | None) 
     return seen if held is None else HeldPlatform(seen, held)
 
 
-def _whose(services: Services, task: trio.lowlevel.Task) -> Whose | None:
+def _whose(running: Container[object], task: trio.lowlevel.Task) -> Whose | None:
     """Return the conversation of this bot that the task, or a parent of the task, belongs to."""
     found = whose(task)
-    if found is None or found[0].services is not services:
+    if found is None or found[0] not in running:
         return None
     conversation, operation = found
     return Whose(

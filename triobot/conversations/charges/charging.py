@@ -380,12 +380,12 @@ class RunningCharge:
         _lift(run, run.now() + int(HELD * 1000))
         self._wait.hear_no_more()
         look_again(operations, self._wait)
-        operations.conversation.awaited = {**operations.conversation.awaited, captured.id: self.wake}
+        seat = operations.conversation.seat
+        seat.awaited = {**seat.awaited, captured.id: self.wake}
         try:
             ending = await answered(operations, self._wait)
         finally:
-            waited = operations.conversation.awaited.items()
-            operations.conversation.awaited = {id: wake for id, wake in waited if id != captured.id}
+            seat.awaited = {id: wake for id, wake in seat.awaited.items() if id != captured.id}
         if ending != "given":
             raise PaymentHandedOverError
         given = operations.services.given.pop(captured.id, {})

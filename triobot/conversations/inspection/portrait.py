@@ -108,7 +108,7 @@ def _conversation(conversation: Conversation, wake_at: int | None) -> Portrait:
 
 
 def _state(conversation: Conversation, *, begun: bool, replaying: bool) -> State:
-    if conversation.parked:
+    if conversation.seat.parked:
         return "stuck"
     if conversation.ending is not None:
         return "ends"
@@ -142,7 +142,7 @@ def _task(run: Run, branch: Branch) -> Portrait:
 
 def _block(conversation: Conversation, block: Scope) -> Portrait:
     """Describe an open block: number, deadline, and the filter of events that end the block."""
-    until = next((watch.name for watch in conversation.watches if watch.scope == block.id), None)
+    until = next((watch.name for watch in conversation.seat.watches if watch.scope == block.id), None)
     return {"id": str(block.id), "due": block.due, "until": until, "cancelled": block.cancel_called}
 
 

@@ -74,7 +74,7 @@ def begin_wait(operations: Operations, wait: Wait) -> Wait:
     """Open a wait, before any request is sent. The caller must call `end_wait`, however its block ends."""
     operations.check_task()
     wait.owner = operations.facts.owner
-    operations.conversation.waits.append(wait)
+    operations.conversation.seat.waits.append(wait)
     operations.actor.offer_queued(operations.conversation, wait)
     return wait
 
@@ -87,7 +87,7 @@ def reopen_wait(operations: Operations, wait: Wait) -> None:
 
 def end_wait(operations: Operations, wait: Wait) -> None:
     """Close a wait; the wait's unread events go back to the chat."""
-    operations.conversation.waits.remove(wait)
+    operations.conversation.seat.waits.remove(wait)
     if wait.ready:
         look_again(operations, wait)
 

@@ -105,7 +105,7 @@ async def revive(actor: ChatActor, waiting: Sequence[Delivery]) -> None:
         actor.work.count("revived")
         actor.calls.start(actor, conversation)
         await _stand(conversation)
-        if row.parked_because is not None and not conversation.parked:
+        if row.parked_because is not None and not conversation.seat.parked:
             await _heal(store, actor, conversation)
             if conversation.facts.beside:
                 healed.append(conversation)
@@ -200,7 +200,7 @@ def _place_parked(actor: ChatActor, journal: Journal) -> Conversation:
     delivery = Delivery(row.id, begun, row.started_at)
     start, begin = Start(route, None), Revived(_readable(journal))
     conversation = Conversation.of(actor.shared, actor.kept, start, delivery, row.sender_id, begin)
-    conversation.parked = True
+    conversation.seat.parked = True
     actor.running.take(conversation)
     return conversation
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Final, TypeAlias, cast, final
 
@@ -39,8 +39,9 @@ from ...engine import LEFT
 from ...engine.core import is_cut
 from ...engine.records import Id
 from ...seams.journals import RunKind
+from ...seams.money import PaymentGoods
 from ...wire.events import Event, Leave, Message, Press, Submission
-from ...wire.ids import SenderId
+from ...wire.ids import RefId, SenderId
 from ..calls.signals import Call, Halt, Order, Place, as_event, asked_of, is_signal, room_of
 from ..codec import CODEC
 from .declarations import Route, RouteKind, Table
@@ -254,6 +255,29 @@ class Watch:
         if self.taken is None or self.taken[0].seq != delivery.seq or type(self.taken[1]) is not Taken:
             return LEFT
         return (delivery.event, delivery.seq, delivery.at, (self.taken[1].value,))
+
+
+_NONE: Final[Mapping[RefId, Callable[[PaymentGoods], None]]] = {}
+
+
+@final
+@attrs.define(eq=False, repr=False)
+class Seat:
+    """A conversation's seat in its chat: what the conversation waits for.
+
+    Attributes:
+        waits: the branches' open waits.
+        watches: open blocks that an event may end.
+        awaited: paid charges that wait until an aside has delivered the goods. The callback of a charge is
+            called with the result.
+        parked: whether the conversation is parked: it can't go on, and waits for corrected code or an
+            interrupt.
+    """
+
+    waits: list[Wait] = attrs.field(factory=list[Wait])
+    watches: Sequence[Watch] = ()
+    awaited: Mapping[RefId, Callable[[PaymentGoods], None]] = _NONE
+    parked: bool = False
 
 
 TOKEN_BYTES: Final = 5
