@@ -87,7 +87,7 @@ async def test_what_cannot_be_told_is_refused_at_once(key: str, content: Any) ->
             await bot.broadcast(key).start(content, [1, 2])
         await bot.broadcast("after it").start("hello", [])
         await over(bot, "after it")
-        assert [job.key for job in await intake.store.broadcasts()] == ["after it"]
+        assert [job.key for job in await intake.store.broadcasts.all()] == ["after it"]
 
 
 async def test_a_conversation_is_refused_the_door_and_a_step_is_not() -> None:

@@ -161,9 +161,9 @@ async def verdict_of(
     """What `triobot journal check` would say."""
     if (unfit := why_unfit(row, table)) is not None:
         return "P", unfit
-    journal, known = await store.journal(row.id), await store.code()
+    journal, known = await store.journal(row.id), await store.code.all()
     assert journal is not None
-    stored, texts = read_stored(journal), {one: await store.source(one) for one in known.sources}
+    stored, texts = read_stored(journal), {one: await store.code.source(one) for one in known.sources}
     code = Code(table)
     comparison = comparison_with(code.sites, code.formerly, known, texts.get)
     changed = Changed(comparison, row, stored.records)

@@ -227,8 +227,8 @@ class FakeStore:
         self.commit_lag = commit_lag
         self.full = 0
         self.reads = 0
-        self.payments = ReadPayments(self._ask_money)
-        self.alarms = ReadAlarms(self._ask_money)
+        self.payments = ReadPayments(self._ask_tables)
+        self.alarms = ReadAlarms(self._ask_tables)
         self._accepts, self._commits = Behind(), Behind()
 
     def reopen(self, *, cleanly: bool) -> None:
@@ -326,8 +326,8 @@ class FakeStore:
         self.consumed.extend(seqs)
         return True
 
-    async def _ask_money(self, work: Callable[[MoneyTables], object]) -> object:
-        answer = work(self.money)
+    async def _ask_tables(self, work: Callable[[Tables], object]) -> object:
+        answer = work(self.memory.tables)
         await trio.sleep(self.disk_seconds())
         return answer
 

@@ -75,7 +75,7 @@ class SecondStore:
         """Ask the same; it must answer the same, in any order where several are equally early."""
         self.asked += 1
         with self._rows.turn:
-            mine = work(self._rows.tables.money)
+            mine = work(self._rows.tables)
         if isinstance(answer, list):
             assert sorted(map(repr, mine)) == sorted(map(repr, answer))
         else:
@@ -94,7 +94,7 @@ class SecondStore:
             *(lambda money, id=row.id: money.history(id) for row in rows),
         ]
         for question in questions:
-            self.check(question, question(model))
+            self.check(lambda tables, ask=question: ask(tables.money), question(model))
 
     def backup(self) -> int:
         """Keep what there is, and return its number."""

@@ -139,7 +139,7 @@ class Store:
         self.read_alarms = ReadAlarms(self._ask)
 
     async def _ask(self, work: Any) -> Any:
-        answer = work(self.money)
+        answer = work(self)
         if self.second is not None:
             self.second.check(work, answer)
         return answer

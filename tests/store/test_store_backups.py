@@ -362,14 +362,16 @@ async def test_a_broadcast_that_was_under_way_tells_nobody_twice_after_a_restore
     await restored(backup, path)
 
     async with opened(path) as store:
-        job = await store.broadcast("k")
+        job = await store.broadcasts.get("k")
         assert job is not None
         assert job.status == BroadcastStatus("stopped", 10, sent=1, gone=1, unknown=8)
         assert job.content == ""
-        assert await store.receivers("k", after=0, limit=100) == []
-        assert [one.chat_id for one in await store.receivers("k", after=0, limit=100, gone=True)] == [2]
+        assert await store.broadcasts.receivers("k", after=0, limit=100) == []
+        assert [
+            one.chat_id for one in await store.broadcasts.receivers("k", after=0, limit=100, gone=True)
+        ] == [2]
         # Of a capture nobody was told anything: it may be started again.
-        later = await store.broadcast("later")
+        later = await store.broadcasts.get("later")
         assert later is not None
         assert later.status.state == "capturing"
 

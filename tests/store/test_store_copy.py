@@ -168,7 +168,7 @@ async def test_a_store_in_postgresql_numbers_on(tmp_path: Path, postgres_server:
         # Those that the tables themselves give go on, too.
         await store.commit(OpenBroadcast("new", NOON, "x"))
         await store.commit(KeepRaw(NOON, "no JSON", "text/plain", b"x"))
-        assert [job.key for job in await store.broadcasts()][-1] == "new"
+        assert [job.key for job in await store.broadcasts.all()][-1] == "new"
         assert len(await store.raw(limit=100)) == 4
 
 

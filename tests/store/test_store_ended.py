@@ -30,14 +30,14 @@ async def sweep(store: Store) -> None:
 
 
 async def left(store: Store) -> list[int]:
-    return [row.id for row in await store.crashed(CHAT)]
+    return [row.id for row in await store.conversations(CHAT, ended=True)]
 
 
 async def test_its_journal_stays_and_it_is_none_of_the_chats(tmp_path: Path) -> None:
     async with opened(tmp_path / "bot.db", retention=Retention(ended=DAY)) as store:
         await end(store, 5, NOON)
 
-        (row,) = await store.crashed(CHAT)
+        (row,) = await store.conversations(CHAT, ended=True)
         assert (row.id, row.error, row.ended_at) == (5, None, NOON)
         journal = await store.journal(ConversationId(5))
         assert journal is not None

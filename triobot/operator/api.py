@@ -337,9 +337,9 @@ class OperatorApi:
         await tell({"after": end})
 
     async def _read_code(self, tell: Tell) -> None:
-        known = await self._store.code()
+        known = await self._store.code.all()
         for digest, name in known.sources.items():
-            await tell({"source": digest, "name": name, "text": await self._store.source(digest)})
+            await tell({"source": digest, "name": name, "text": await self._store.code.source(digest)})
         for site in known.sites:
             await tell({"site": list(site)})
         for deployed in known.deployed:
@@ -409,7 +409,7 @@ class Filing:
         rows = await self._store.pending(chat_id, after=0, limit=1)
         stored = [*await self._store.conversations(chat_id)]
         if crashed:
-            stored += await self._store.crashed(chat_id)
+            stored += await self._store.conversations(chat_id, ended=True)
         return sorted({one.row.id for one in self._of(rows)} | {row.id for row in stored})
 
     async def rows(self, after: int) -> tuple[Sequence[ConversationRow], int | None]:

@@ -201,7 +201,7 @@ class Broadcasts:
             await other.ended.wait()
         mine = self._capturing[key] = _Capture()
         try:
-            look = partial(self._store.broadcast, key)
+            look = partial(self._store.broadcasts.get, key)
             job = await (await_store(look) if also else look())
             if job is not None and job.status.state != "capturing":
                 return False
@@ -236,7 +236,7 @@ class Broadcasts:
 
     async def status(self, key: str) -> BroadcastStatus:
         """Return a broadcast's progress; the state is ``none`` for a key that was never started."""
-        job = await self._store.broadcast(key)
+        job = await self._store.broadcasts.get(key)
         return BroadcastStatus("none") if job is None else job.status
 
     async def stop(self, key: str, also: Callable[[], Awaitable[Sequence[Write]]] | None = None) -> bool:
@@ -250,7 +250,7 @@ class Broadcasts:
             capture.stopped = True
             capture.scope.cancel()
             await capture.ended.wait()
-        job = await self._store.broadcast(key)
+        job = await self._store.broadcasts.get(key)
         if job is None or job.status.state not in ("sending", "stopping"):
             return capture is not None and job is not None and job.status.state == "stopped"
         told = await also() if also and job.status.state == "sending" else ()
@@ -303,7 +303,7 @@ class Broadcasts:
         `open_broadcasts` calls `live` and `rest`.
         """
         with self._shield:
-            self._due |= {job.key: None for job in await self._store.broadcasts() if not job.status.over}
+            self._due |= {job.key: None for job in await self._store.broadcasts.all() if not job.status.over}
             async with trio.open_nursery() as nursery:
                 task_status.started()
                 while not self._resting.is_set():
@@ -333,7 +333,7 @@ class Broadcasts:
                 # A running task or capture adds the key to `_due` again when it ends.
                 del self._due[key]
                 continue
-            job = await self._store.broadcast(key)
+            job = await self._store.broadcasts.get(key)
             if job is None or job.status.over or key in self._capturing:
                 self._due.pop(key, None)
             elif job.status.state == "capturing":
@@ -364,7 +364,7 @@ class Broadcasts:
             # Another version of the bot wrote the content. The broadcast waits until that version runs.
             _log.error("broadcast %r can't be carried on: %s", job.key, error)
             return None
-        rows = await self._store.receivers(job.key, after=0, limit=4 * PAGE)
+        rows = await self._store.broadcasts.receivers(job.key, after=0, limit=4 * PAGE)
         doubtful = [row for row in rows if row.position <= job.meant]
         if doubtful:
             _log.warning("broadcast %r: %d receivers were on their way at a crash", job.key, len(doubtful))
@@ -382,7 +382,7 @@ class Broadcasts:
                     if self._resting.is_set():
                         plan.resting = True
                     if (after := plan.wants) is not None:
-                        plan.read(await self._store.receivers(plan.key, after=after, limit=PAGE))
+                        plan.read(await self._store.broadcasts.receivers(plan.key, after=after, limit=PAGE))
                     plan.window.pace = self._outbox.rate
                     stride = plan.stride(trio.current_time())
                     if stride is None:
@@ -496,7 +496,9 @@ class Gone:
 
     async def __anext__(self) -> ChatId:
         if not self._page:
-            found = await self._store.receivers(self._key, after=self._after, limit=PAGE, gone=True)
+            found = await self._store.broadcasts.receivers(
+                self._key, after=self._after, limit=PAGE, gone=True
+            )
             if not found:
                 raise StopAsyncIteration
             self._page.extend(found)
@@ -510,7 +512,7 @@ async def stop_stored(store: Store, key: str) -> bool:
     Returns:
         False if there was nothing to stop.
     """
-    job = await store.broadcast(key)
+    job = await store.broadcasts.get(key)
     if job is None or job.status.state != "sending":
         return False
     # The next start counts the receivers in doubt, and ends the broadcast.
@@ -531,11 +533,11 @@ async def answer(
     """
     asked, key = question.get("ask"), question.get("key")
     if asked == "broadcast.list":
-        return {"broadcasts": [view_of(job) for job in await store.broadcasts()]}
+        return {"broadcasts": [view_of(job) for job in await store.broadcasts.all()]}
     if not isinstance(key, str):
         raise LocalProtocolError("key", "must name a broadcast")
     if asked == "broadcast.status":
-        found = [view_of(job) for job in await store.broadcasts() if job.key == key]
+        found = [view_of(job) for job in await store.broadcasts.all() if job.key == key]
         return {"broadcast": found[0] if found else {"key": key, "state": "none"}}
     if asked == "broadcast.stop":
         return {"stopped": await stop(key)}

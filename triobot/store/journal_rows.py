@@ -76,7 +76,7 @@ _SELECT: Final = (
     " FROM conversations"
 )
 _OF_CHAT: Final = f"{_SELECT} WHERE chat_id = ? AND ended_at IS NULL ORDER BY id"
-_CRASHED: Final = (
+_ENDED: Final = (
     f"{_SELECT} INDEXED BY conversations_ended WHERE ended_at IS NOT NULL AND chat_id = ? ORDER BY id"
 )
 _UNFINISHED: Final = (
@@ -365,13 +365,11 @@ class JournalTables:
         found: tuple[int] = self._sql.execute(f"SELECT {LIVE.format(chat='?1')}", (chat_id,)).fetchone()
         return bool(found[0])
 
-    def conversations(self, chat_id: ChatId) -> list[ConversationRow]:
-        """Return the conversations of a chat that have not ended."""
-        return self._rows(_OF_CHAT, (chat_id,))
-
-    def crashed(self, chat_id: ChatId) -> list[ConversationRow]:
-        """Return the ended conversations of a chat that are still stored."""
-        return self._rows(_CRASHED, (chat_id,))
+    def conversations(self, chat_id: ChatId, *, ended: bool = False) -> list[ConversationRow]:
+        """Return the conversations of a chat that have not ended; with `ended`, the ended ones that are still
+        stored.
+        """
+        return self._rows(_ENDED if ended else _OF_CHAT, (chat_id,))
 
     def journal(self, conversation: ConversationId) -> Journal | None:
         """Return all data of one conversation; None if it doesn't exist."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from operator import attrgetter, methodcaller
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar, final
 
@@ -44,58 +44,24 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Ask(Protocol):
-    """Runs a function on the rows, and returns its result."""
+class Read(Protocol):
+    """Runs a function on the tables, and returns its result."""
 
-    def __call__(self, work: Callable[[MoneyTables], R], /) -> Awaitable[R]: ...
-
-
-class _ReadsMoney:
-    def __init__(self, ask: Ask) -> None:
-        self.ask = ask
+    def __call__(self, work: Callable[[Tables], R], /) -> Awaitable[R]: ...
 
 
-def _asks(
-    method: Callable[Concatenate[MoneyTables, P], R],
-) -> Callable[Concatenate[_ReadsMoney, P], Awaitable[R]]:
-    name = method.__name__  # a model of the rows has its own
-
-    async def read(self: _ReadsMoney, /, *given: P.args, **named: P.kwargs) -> R:
-        work: Callable[[MoneyTables], R] = methodcaller(name, *given, **named)
-        return await self.ask(work)
-
-    return read
-
-
-@final
-class ReadPayments(_ReadsMoney):
-    """Queries of a store's payments, as `MoneyTables` has them. Every method raises as `Store`."""
-
-    get = _asks(MoneyTables.get)
-    of_invoice = _asks(MoneyTables.of_invoice)
-    due = _asks(MoneyTables.due)
-    next_due = _asks(MoneyTables.next_due)
-    find = _asks(MoneyTables.find)
-    counts = _asks(MoneyTables.counts)
-    history = _asks(MoneyTables.history)
-    totals = _asks(MoneyTables.totals)
-
-
-@final
-class ReadAlarms(_ReadsMoney):
-    """Queries of a store's alarms, as `MoneyTables` has them. Every method raises as `Store`."""
-
-    open = _asks(MoneyTables.open_alarms)
-    all = _asks(MoneyTables.all_alarms)
+class _Reads:
+    def __init__(self, read: Read) -> None:
+        self.read = read
 
 
 def _reads(
     part: Callable[[Tables], T], method: Callable[Concatenate[T, P], R]
-) -> Callable[Concatenate[Store, P], Awaitable[R]]:
-    """Return a method of `Store` that calls a method of a part of its tables, in the writer's thread."""
-    name = method.__name__  # found by name: an engine may override the method
+) -> Callable[Concatenate[_Reads, P], Awaitable[R]]:
+    """Return a query: calls a method of a part of the tables, in the writer's thread."""
+    name = method.__name__  # found by name: an engine, or a model of the rows, has its own method
 
-    async def read(self: Store, /, *given: P.args, **named: P.kwargs) -> R:
+    async def read(self: _Reads, /, *given: P.args, **named: P.kwargs) -> R:
         def work(tables: Tables) -> R:
             found: R = getattr(part(tables), name)(*given, **named)
             return found
@@ -112,6 +78,46 @@ def _itself(tables: Tables) -> Tables:
 _journals: Callable[[Tables], JournalTables] = attrgetter("journals")
 _code: Callable[[Tables], CodeTables] = attrgetter("journals.code")
 _broadcasts: Callable[[Tables], BroadcastTables] = attrgetter("broadcasts")
+_money: Callable[[Tables], MoneyTables] = attrgetter("money")
+
+
+@final
+class ReadPayments(_Reads):
+    """Queries of a store's payments, as `MoneyTables` has them. Every method raises as `Store`."""
+
+    get = _reads(_money, MoneyTables.get)
+    of_invoice = _reads(_money, MoneyTables.of_invoice)
+    due = _reads(_money, MoneyTables.due)
+    next_due = _reads(_money, MoneyTables.next_due)
+    find = _reads(_money, MoneyTables.find)
+    counts = _reads(_money, MoneyTables.counts)
+    history = _reads(_money, MoneyTables.history)
+    totals = _reads(_money, MoneyTables.totals)
+
+
+@final
+class ReadAlarms(_Reads):
+    """Queries of a store's alarms, as `MoneyTables` has them. Every method raises as `Store`."""
+
+    open = _reads(_money, MoneyTables.open_alarms)
+    all = _reads(_money, MoneyTables.all_alarms)
+
+
+@final
+class ReadBroadcasts(_Reads):
+    """Queries of a store's broadcasts, as `BroadcastTables` has them. Every method raises as `Store`."""
+
+    all = _reads(_broadcasts, BroadcastTables.jobs)
+    get = _reads(_broadcasts, BroadcastTables.job)
+    receivers = _reads(_broadcasts, BroadcastTables.receivers)
+
+
+@final
+class ReadCode(_Reads):
+    """Queries of the author's code in a store, as `CodeTables` has them. Every method raises as `Store`."""
+
+    all = _reads(_code, CodeTables.code)
+    source = _reads(_code, CodeTables.source)
 
 
 class Opened(Served, Protocol):
@@ -194,7 +200,7 @@ async def serve(
 
 
 @final
-class Store:
+class Store(_Reads):
     """State that outlives the process.
 
     Methods that write return once the write is durable. The `note_` methods return at once.
@@ -218,8 +224,8 @@ class Store:
         back_up: copies the store into a file.
 
     Attributes:
-        payments: queries of payments.
-        alarms: queries of alarms.
+        read: runs a function that changes no row.
+        payments, alarms, broadcasts, code: queries of these.
         held: returns the number of seconds for which the store will certainly still belong to this process.
             While the number is 0, the process must begin nothing that other programs notice. None: the store
             belongs to this process until the process ends.
@@ -255,14 +261,13 @@ class Store:
         self.at_work: WorkSlots = notes.at_work
         self._clock = clock
         self._back_up = back_up
-        self.payments = ReadPayments(self._ask_money)
-        self.alarms = ReadAlarms(self._ask_money)
+        super().__init__(self._read)
+        self.payments = ReadPayments(self._read)
+        self.alarms = ReadAlarms(self._read)
+        self.broadcasts = ReadBroadcasts(self._read)
+        self.code = ReadCode(self._read)
 
-    async def _ask_money(self, work: Callable[[MoneyTables], R]) -> R:
-        return await self.read(lambda tables: work(tables.money))
-
-    async def read(self, work: Callable[[Tables], R]) -> R:
-        """Run a function that changes no row."""
+    async def _read(self, work: Callable[[Tables], R]) -> R:
         return await self._writer.do(AskedJob(work, writes=False))
 
     def accept(
@@ -336,7 +341,6 @@ class Store:
         return self._opening
 
     conversations = _reads(_journals, JournalTables.conversations)
-    crashed = _reads(_journals, JournalTables.crashed)
     journal = _reads(_journals, JournalTables.journal)
     unfinished = _reads(_journals, JournalTables.unfinished)
     due = _reads(_journals, JournalTables.due)
@@ -344,8 +348,6 @@ class Store:
     parked = _reads(_journals, JournalTables.parked)
     all_conversations = _reads(_journals, JournalTables.every)
     unknown_effects = _reads(_journals, JournalTables.unknown_effects)
-    code = _reads(_code, CodeTables.code)
-    source = _reads(_code, CodeTables.source)
 
     async def forget(self, chat_id: ChatId) -> Forgotten:
         """Delete all data of a chat, so that no trace of it stays in the file.
@@ -371,9 +373,6 @@ class Store:
     setting = _reads(_itself, Tables.setting)
     data = _reads(_itself, Tables.data)
     keyed = _reads(_itself, Tables.keyed)
-    broadcasts = _reads(_broadcasts, BroadcastTables.jobs)
-    broadcast = _reads(_broadcasts, BroadcastTables.job)
-    receivers = _reads(_broadcasts, BroadcastTables.receivers)
     raw = _reads(_itself, Tables.raw)
 
     async def check(self) -> None:

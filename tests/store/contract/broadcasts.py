@@ -38,13 +38,13 @@ async def captured(store: Store, key: str, *numbers: int) -> None:
 
 
 async def status(store: Store, key: str = "k") -> BroadcastStatus:
-    job = await store.broadcast(key)
+    job = await store.broadcasts.get(key)
     assert job is not None
     return job.status
 
 
 async def waiting(store: Store, key: str = "k", *, after: int = 0) -> list[tuple[int, int]]:
-    rows = await store.receivers(key, after=after, limit=100)
+    rows = await store.broadcasts.receivers(key, after=after, limit=100)
     return [(row.position, row.chat_id) for row in rows]
 
 
@@ -66,13 +66,13 @@ class BroadcastContract:
         await store.commit(OpenBroadcast("k", NOON, "hello"), AddReceivers("k", chats(5, -3, 5)))
         await store.commit(AddReceivers("k", chats(-3, 10**17)))
 
-        assert await store.broadcast("k") == BroadcastJob(
+        assert await store.broadcasts.get("k") == BroadcastJob(
             "k", NOON, "hello", 0, BroadcastStatus("capturing", total=3)
         )
         assert await waiting(store) == [(1, 5), (2, -3), (3, 10**17)]
         assert await waiting(store, after=2) == [(3, 10**17)]
-        assert list(await store.receivers("k", after=0, limit=1)) == [Receiver(1, ChatId(5))]
-        assert await store.broadcast("other") is None
+        assert list(await store.broadcasts.receivers("k", after=0, limit=1)) == [Receiver(1, ChatId(5))]
+        assert await store.broadcasts.get("other") is None
         assert await waiting(store, "other") == []
 
     async def test_a_capture_that_was_cut_short_begins_anew(self, store: Store) -> None:
@@ -80,7 +80,7 @@ class BroadcastContract:
         await store.commit(OpenBroadcast("k", NOON + 1, "world"), AddReceivers("k", chats(2, 3)))
 
         assert await waiting(store) == [(1, 2), (2, 3)]
-        job = await store.broadcast("k")
+        job = await store.broadcasts.get("k")
         assert job is not None
         assert (job.at, job.content, job.status.total) == (NOON + 1, "world", 2)
 
@@ -93,7 +93,7 @@ class BroadcastContract:
     async def test_a_capture_can_be_forgotten(self, store: Store) -> None:
         await store.commit(OpenBroadcast("k", NOON, "hello"), AddReceivers("k", chats(1, 2)))
         await store.commit(DropBroadcast("k"), DropBroadcast("never"))
-        assert await store.broadcast("k") is None
+        assert await store.broadcasts.get("k") is None
         assert await waiting(store) == []
 
     async def test_outcomes_count_once(self, store: Store) -> None:
@@ -105,8 +105,10 @@ class BroadcastContract:
         assert await status(store) == BroadcastStatus("sending", 5, sent=1, gone=1, failed=1, unknown=1)
         assert (await status(store)).left == 1
         assert await waiting(store) == [(5, 15)]
-        assert list(await store.receivers("k", after=0, limit=9, gone=True)) == [Receiver(2, ChatId(12))]
-        job = await store.broadcast("k")
+        assert list(await store.broadcasts.receivers("k", after=0, limit=9, gone=True)) == [
+            Receiver(2, ChatId(12))
+        ]
+        job = await store.broadcasts.get("k")
         assert job is not None
         assert job.meant == 4
 
@@ -127,7 +129,7 @@ class BroadcastContract:
 
         assert await status(store) == BroadcastStatus("stopped", 4, sent=1, gone=1)
         assert await waiting(store) == []
-        assert len(await store.receivers("k", after=0, limit=9, gone=True)) == 1
+        assert len(await store.broadcasts.receivers("k", after=0, limit=9, gone=True)) == 1
 
     async def test_what_is_over_stays_so_and_its_content_is_gone(self, store: Store) -> None:
         await captured(store, "k", 11)
@@ -138,7 +140,7 @@ class BroadcastContract:
             OpenBroadcast("k", NOON, "again"),
             TurnBroadcast("never", "stopped"),
         )
-        assert await store.broadcast("k") == BroadcastJob(
+        assert await store.broadcasts.get("k") == BroadcastJob(
             "k", NOON, "", 1, BroadcastStatus("done", 1, sent=1)
         )
 
@@ -147,7 +149,7 @@ class BroadcastContract:
         await captured(store, "a", 2, 3)
         await store.commit(AdvanceBroadcast("b", 1, {1: Outcome.SENT}))
 
-        assert [job.key for job in await store.broadcasts()] == ["b", "a"]
+        assert [job.key for job in await store.broadcasts.all()] == ["b", "a"]
         assert await waiting(store, "a") == [(1, 2), (2, 3)]
         assert await waiting(store, "b") == [(2, 2)]
 
@@ -157,7 +159,7 @@ class BroadcastContract:
         await store.forget(ChatId(11))
         await store.forget(ChatId(12))
         assert await waiting(store) == [(3, 13)]
-        assert list(await store.receivers("k", after=0, limit=9, gone=True)) == []
+        assert list(await store.broadcasts.receivers("k", after=0, limit=9, gone=True)) == []
         assert await status(store) == BroadcastStatus("sending", 2, gone=1)
         await store.commit(AdvanceBroadcast("k", 3, {2: Outcome.SENT, 3: Outcome.SENT}))
         assert await status(store) == BroadcastStatus("sending", 2, sent=1, gone=1)
@@ -178,4 +180,4 @@ class BroadcastContract:
     async def test_what_cannot_be_stored_is_refused(self, store: Store, write: Write) -> None:
         with pytest.raises(LocalProtocolError):
             await store.commit(OpenBroadcast("other", NOON, "x"), write)
-        assert await store.broadcasts() == []
+        assert await store.broadcasts.all() == []

@@ -165,12 +165,12 @@ class JournalContract(Contract):
         await store.commit(EndConversation(ConversationId(5), NOON + 1, error="E-2"))
         await store.commit(EndConversation(ConversationId(7), NOON + 1))
         await store.commit(EndConversation(ConversationId(8), NOON, error="E-3"))
-        crashed = await store.crashed(ChatId(7))
+        crashed = await store.conversations(ChatId(7), ended=True)
         assert [(row.id, row.error, row.ended_at) for row in crashed] == [
             (5, "E-2", NOON + 1),
             (6, "E-1", NOON),
         ]
-        assert list(await store.crashed(ChatId(6))) == []
+        assert list(await store.conversations(ChatId(6), ended=True)) == []
 
     async def test_statistics_count_conversations(self, store: Store) -> None:
         await store.commit(*(begin(store, n, n) for n in (1, 2, 3)))
@@ -699,12 +699,12 @@ class LeaseContract(Contract):
         kept = KeepCode((("d1", "shop", text),), sites, Deployed(NOON, 3, ("d1",)))
         for _ in range(2):
             await store.commit(kept)
-        code = await store.code()
+        code = await store.code.all()
         assert code.deployed == (Deployed(NOON, 3, ("d1",)),)
         assert code.sources == {"d1": "shop"}
         assert code.sites == sites
-        assert await store.source("d1") == text
-        assert await store.source("d2") is None
+        assert await store.code.source("d1") == text
+        assert await store.code.source("d2") is None
 
     async def test_what_no_conversation_can_name_goes_when_other_code_runs(self, store: Store) -> None:
 
@@ -723,12 +723,12 @@ class LeaseContract(Contract):
         await store.commit(begin(store, first), Consume((first,)))
         for at in (2, 3):
             await deploy(at)
-        assert [one.at for one in (await store.code()).deployed] == [1, 2, 3]
+        assert [one.at for one in (await store.code.all()).deployed] == [1, 2, 3]
         await store.commit(EndConversation(ConversationId(first), NOON))
         second = await event()
         await store.commit(begin(store, second), Consume((second,)))
         await deploy(4)
-        code = await store.code()
+        code = await store.code.all()
         assert [one.at for one in code.deployed] == [3, 4]
         assert code.sources.keys() == {"d3", "d4", "all"}
         assert [site[0] for site in code.sites] == [30, 31, 40, 41]

@@ -67,7 +67,7 @@ class OldCode:
         """Return a comparison of another build's journal with the current code."""
         known = self._known
         if known is None or row.parked_because is not None:
-            known = await store.code()
+            known = await store.code.all()
             if self._known is None or known.accepted != self._known.accepted:
                 self._comparison = None
             self._known = known
@@ -75,7 +75,7 @@ class OldCode:
             self._comparison = comparison_with(self._sites, self._formerly, known, self._texts.get)
         for digest in self._comparison.needed(_sites_in(records, row)):
             if digest not in self._texts:
-                self._texts[digest] = await store.source(digest)
+                self._texts[digest] = await store.code.source(digest)
         return Changed(self._comparison, row, records)
 
 

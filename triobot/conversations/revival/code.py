@@ -114,7 +114,7 @@ class Code:
 
     async def begin(self, store: Store, now: int) -> KeepCode | None:
         """Return the parts of the current code that the store doesn't have yet; None if there are none."""
-        known = await store.code()
+        known = await store.code.all()
         self._kept = set(known.sources)
         last = known.deployed[-1] if known.deployed else None
         loaded = {name for name, _ in self.sites.present.values()}
