@@ -13,7 +13,7 @@ import math
 import select
 import socket
 from collections.abc import Callable
-from typing import Final, Protocol, TypeAlias, final
+from typing import Final, TypeAlias, final
 
 import trio
 from trio.lowlevel import wait_readable, wait_writable
@@ -56,18 +56,51 @@ poll: Final[Callable[[], Poll]] = getattr(select, "poll", ByReading)
 """Creates the system's `select.poll`, or its replacement."""
 
 
-class ByteLink(Protocol):
-    """A connection's bytes, for one reader and one writer.
+class _Link:
+    """A connection's bytes, for one reader and one writer; the link owns the socket.
 
     Attributes:
         wrote: whether a byte may have been sent since the attribute was last set to False.
         stalled_since: when a write began to wait for the other side to read; infinite while no write waits.
-        seen: number of received bytes that `peek` has returned, but that were not read.
+        seen: number of received bytes that `PlainLink.peek` has returned, but that were not read.
     """
 
-    wrote: bool
-    stalled_since: float
-    seen: int
+    def __init__(self, sock: socket.socket | trio.socket.SocketType) -> None:
+        self.wrote = False
+        self.stalled_since = math.inf
+        self.seen = 0
+        self._closes = sock.close
+        self._fd = sock.fileno()
+        self._poll = poll()
+        self._poll.register(self._fd, POLLIN | _GONE)
+
+    def is_quiet(self) -> bool:
+        """Return whether nothing has arrived: no byte, no TLS record, no end, no failure."""
+        return self._fd != -1 and not self._poll.poll(0)
+
+    def has_left(self) -> bool:
+        """Return whether the other side has closed its half, as far as the kernel knows."""
+        if self._fd == -1:
+            return True
+        told = self._poll.poll(0)
+        return bool(told) and told[0][1] & ~POLLIN != 0
+
+    def close(self) -> None:
+        """Close at once. A second call does nothing."""
+        if self._fd != -1:
+            trio.lowlevel.notify_closing(self._fd)
+            self._fd = -1
+            self._closes()
+
+
+@final
+class PlainLink(_Link):
+    """A link without TLS."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self._sock = sock
+        self._sock.setblocking(False)
 
     async def receive(self) -> bytes:
         """Return the next bytes; empty at the end of the other side's bytes.
@@ -76,50 +109,6 @@ class ByteLink(Protocol):
             trio.BrokenResourceError: the connection failed.
             trio.ClosedResourceError: the connection was closed on this side.
         """
-        ...
-
-    async def send(self, data: bytes) -> None:
-        """Write all bytes of `data`. Returns without a checkpoint if the kernel accepts the bytes at once.
-
-        Raises: as `receive`.
-
-        Cancellation: *ambiguous*: a part of the data may have been sent.
-        """
-        ...
-
-    async def send_eof(self) -> None:
-        """Close the sending half, if the connection has halves; receiving continues."""
-        ...
-
-    def is_quiet(self) -> bool:
-        """Return whether nothing has arrived: no byte, no end, no failure."""
-        ...
-
-    def has_left(self) -> bool:
-        """Return whether the other side has closed its half, as far as the kernel knows."""
-        ...
-
-    def close(self) -> None:
-        """Close at once. A second call does nothing."""
-        ...
-
-
-@final
-class PlainLink:
-    """A link over a socket; the link owns the socket."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.seen = 0
-        self._sock = sock
-        self._sock.setblocking(False)
-        self._fd = self._sock.fileno()
-        self._poll = poll()
-        self._poll.register(self._fd, POLLIN | _GONE)
-        self.wrote = False
-        self.stalled_since = math.inf
-
-    async def receive(self) -> bytes:
-        """See `ByteLink`."""
         while True:
             if self._fd == -1:
                 raise trio.ClosedResourceError(_CLOSED)
@@ -132,7 +121,12 @@ class PlainLink:
                 raise _broken(error) from error
 
     async def send(self, data: bytes) -> None:
-        """See `ByteLink`."""
+        """Write all bytes of `data`. Returns without a checkpoint if the kernel accepts the bytes at once.
+
+        Raises: as `receive`.
+
+        Cancellation: *ambiguous*: a part of the data may have been sent.
+        """
         try:
             sent = self._sock.send(data)
         except (BlockingIOError, InterruptedError):
@@ -160,7 +154,7 @@ class PlainLink:
             rest = rest[sent:]
 
     async def send_eof(self) -> None:
-        """See `ByteLink`."""
+        """Close the sending half; receiving continues."""
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
             self._sock.shutdown(socket.SHUT_WR)
@@ -176,7 +170,7 @@ class PlainLink:
         return self._sock.recv(most, socket.MSG_PEEK)
 
     def is_quiet(self) -> bool:
-        """See `ByteLink`. The bytes that `seen` counts are ignored."""
+        """Return whether nothing has arrived but the bytes that `seen` counts."""
         if self._fd == -1 or not self.seen:
             return self._fd != -1 and not self._poll.poll(0)
         try:
@@ -184,38 +178,21 @@ class PlainLink:
         except OSError:
             return False
 
-    def has_left(self) -> bool:
-        """See `ByteLink`."""
-        if self._fd == -1:
-            return True
-        told = self._poll.poll(0)
-        return bool(told) and told[0][1] & ~POLLIN != 0
-
-    def close(self) -> None:
-        """See `ByteLink`."""
-        if self._fd != -1:
-            trio.lowlevel.notify_closing(self._fd)
-            self._fd = -1
-            self._sock.close()
-
 
 @final
-class TlsLink:
+class TlsLink(_Link):
     """A link through TLS; the first read or write completes the handshake."""
 
     def __init__(self, stream: trio.SSLStream[trio.SocketStream]) -> None:
+        super().__init__(stream.transport_stream.socket)
         self._stream = stream
-        self._socket = stream.transport_stream.socket
-        self.seen = 0
-        self.wrote = False
-        self.stalled_since = math.inf
 
     async def receive(self) -> bytes:
-        """See `ByteLink`."""
+        """See `PlainLink`."""
         return bytes(await self._stream.receive_some(_READ_BYTES))
 
     async def send(self, data: bytes) -> None:
-        """See `ByteLink`."""
+        """See `PlainLink`."""
         # TLS may send these bytes with a later write, so they count as sent from now on.
         self.wrote = True
         for start in range(0, len(data), _READ_BYTES):
@@ -229,43 +206,15 @@ class TlsLink:
         """Only check for cancellation: some peers can't handle a half-closed TLS connection."""
         await trio.lowlevel.checkpoint_if_cancelled()
 
-    def is_quiet(self) -> bool:
-        """See `ByteLink`. A TLS record without data counts as arrived bytes."""
-        return _is_quiet(self._socket)
 
-    def has_left(self) -> bool:
-        """See `ByteLink`."""
-        return _has_left(self._socket)
-
-    def close(self) -> None:
-        """See `ByteLink`."""
-        self._socket.close()
+ByteLink: TypeAlias = PlainLink | TlsLink
+"""A connection's bytes, plain or through TLS."""
 
 
 def detached(made: trio.socket.SocketType) -> socket.socket:
     """Detach the plain socket from a Trio socket, which can't be used afterwards."""
     family, kind, proto = made.family, made.type, made.proto
     return socket.socket(family, kind, proto, fileno=made.detach())
-
-
-class _HasSocket(Protocol):
-    def fileno(self) -> int: ...
-
-
-def _is_quiet(sock: _HasSocket) -> bool:
-    if sock.fileno() == -1:
-        return False
-    asked = poll()
-    asked.register(sock.fileno(), POLLIN | _GONE)
-    return not asked.poll(0)
-
-
-def _has_left(sock: _HasSocket) -> bool:
-    if sock.fileno() == -1:
-        return True
-    asked = poll()
-    asked.register(sock.fileno(), _GONE)
-    return bool(asked.poll(0))
 
 
 def _broken(error: OSError) -> trio.BrokenResourceError | trio.ClosedResourceError:
