@@ -10,7 +10,6 @@ from typing import Final, Literal, TypeAlias, final
 
 import attrs
 
-from ..base.frozen import guarded
 from ..seams.money import PaymentGoods, PaymentNotice
 from ..wire.events import Sender
 from ..wire.ids import ChatId, InvoiceId, MessageId, RefId
@@ -72,7 +71,7 @@ Said: TypeAlias = Literal["error", "unknown"]
 
 
 @final
-@guarded
+@attrs.frozen
 class Entry:
     """One payment.
 

@@ -12,7 +12,6 @@ from typing import Any, Final, final
 import attrs
 
 from ..base.fields import check_types
-from ..base.frozen import guarded
 from ..base.secrets import Secret
 from ..errors import ConfigError
 from ..webhook.limits import LIMITS, Limits
@@ -34,7 +33,7 @@ def _hidden(text: Secret | str | None) -> Secret | None:
 
 
 @final
-@guarded(kw_only=True)
+@attrs.frozen(kw_only=True)
 class Settings:
     """A bot's configuration.
 
