@@ -354,30 +354,6 @@ async def nothing(told: Answer) -> None:
     await trio.lowlevel.checkpoint()
 
 
-async def test_another_users_process_is_sent_away(
-    store: Store, place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(serving.os, "geteuid", lambda: 4711)
-    monkeypatch.setattr(serving, "_CREDENTIALS", _Somebody())
-    async with behind(place, OperatorApi(store, Clock())):
-        with pytest.raises((StoreError, trio.BrokenResourceError)):
-            await answer(place, STATUS)
-    assert "sent away" in caplog.text
-
-
-class _Somebody:
-    size = 12
-
-    def unpack(self, _: bytes) -> tuple[int, int, int]:
-        return (1, 4712, 4712)
-
-
-async def test_the_kernel_says_who_is_there(store: Store, place: Path) -> None:
-    ours, theirs = socket.socketpair(socket.AF_UNIX)
-    with theirs, trio.socket.from_stdlib_socket(ours) as connection:
-        assert serving.is_ours(connection)
-
-
 async def test_a_folder_too_deep_for_the_kernel_is_no_obstacle(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / ("deep" * 25) / ("er" * 50)
     folder.mkdir(parents=True)

@@ -16,9 +16,9 @@ import select
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, TypeAlias, cast, final
+from typing import Final, cast, final
 
 import attrs
 import trio
@@ -50,10 +50,6 @@ _SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENO
 _NO_LISTENER: Final = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK})
 
 
-Admits: TypeAlias = Callable[[socket.socket], bool]
-"""Returns whether to serve a connection; must not raise."""
-
-
 async def serve_listeners(
     handler: Handler,
     listeners: Sequence[trio.SocketListener],
@@ -62,7 +58,6 @@ async def serve_listeners(
     limits: ServingLimits,
     tls: Tls | None = None,
     on_answer: OnAnswer | None = None,
-    admits: Admits | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve HTTP/1.1 until `shutdown` is set, then answer the requests in progress, and return.
@@ -80,12 +75,11 @@ async def serve_listeners(
             many files.
         tls: the server's TLS context, or a function called for the context of each connection; None: no TLS.
         on_answer: called after each answer.
-        admits: called for each connection; a connection with the result False is closed unread.
 
     Cancellation: *forceful*: listeners and connections are closed at once; requests in progress get no
     answer.
     """
-    server = _Server(handler, within_descriptors(limits, _descriptors()), tls, on_answer, admits)
+    server = _Server(handler, within_descriptors(limits, _descriptors()), tls, on_answer)
     async with trio.open_nursery() as connections:
         async with trio.open_nursery() as accepting:
             for listener in listeners:
@@ -112,14 +106,12 @@ class _Server:
         limits: ServingLimits,
         tls: Tls | None,
         on_answer: OnAnswer | None,
-        admits: Admits | None,
     ) -> None:
         self.stopping = False
         self._handler = handler
         self._limits = limits
         self._tls = tls
         self._on_answer = on_answer
-        self._admits = admits
         self._most = limits.connections
         self._scarce_until = -math.inf
         self._shared = lru_cache(1024)(Networks(limits.shared_addresses).hold)
@@ -215,9 +207,6 @@ class _Server:
     def _admit(self, made: socket.socket, host: str | None, connections: trio.Nursery) -> None:
         sender = "" if host is None else counted_as(host)
         most = self._limits.connections_per_address
-        if self._admits is not None and not self._admits(made):
-            made.close()
-            return
         if (
             most is not None
             and self._counts[sender] >= most

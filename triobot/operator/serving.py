@@ -1,8 +1,8 @@
 """Serves the operator API: HTTP/1.1 on a Unix socket; on systems without Unix sockets, on loopback with a
 key.
 
-Only the bot's own user and root are answered: the socket's mode admits only the socket's owner, and the
-kernel names each connection's user. At most eight connections are open at once. A connection is closed after
+Only the bot's own user and root are answered: the socket's mode, which is set before the socket listens,
+admits only its owner. At most eight connections are open at once. A connection is closed after
 ten seconds without a request, or if the client doesn't accept an answer for thirty seconds. When a ninth
 connection comes, the connection that has been silent longest is closed.
 
@@ -16,9 +16,7 @@ import errno
 import json
 import logging
 import os
-import socket
 import stat
-import struct
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -38,7 +36,6 @@ from .metrics import CONTENT_TYPE, METRICS_PATH, exposition
 from .routes import LONGEST_BODY, ROUTES, Answer, decode_question, routes_at, status_of
 
 if TYPE_CHECKING:
-    from ..http.listener import Admits
     from ..http.server_connection import Handler, Talk
 
 log: Final = logging.getLogger("triobot.operator")
@@ -52,7 +49,6 @@ _ONE: Final = ((b"content-type", b"application/json"),)
 _LINES: Final = ((b"content-type", b"application/x-ndjson"),)
 _TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
 _METRICS: Final = ((b"content-type", CONTENT_TYPE.encode()),)
-_CREDENTIALS: Final = struct.Struct("3i")
 
 
 async def serve_api(
@@ -80,17 +76,15 @@ async def serve_api(
         return
     with removing_beside(path):
         task_status.started()
-        await _serve_once_asked(partial(answer_operator, api), listener, _admits)
+        await _serve_once_asked(partial(answer_operator, api), listener)
 
 
-async def _serve_once_asked(
-    answer: Handler, listener: trio.SocketListener, admits: Admits | None = None
-) -> None:
+async def _serve_once_asked(answer: Handler, listener: trio.SocketListener) -> None:
     async with listener:
         await trio.lowlevel.wait_readable(listener.socket)
         from ..http.listener import serve_listeners
 
-        await serve_listeners(answer, [listener], shutdown=trio.Event(), limits=_LIMITS, admits=admits)
+        await serve_listeners(answer, [listener], shutdown=trio.Event(), limits=_LIMITS)
 
 
 async def _serve_on_loopback(api: OperatorApi, path: Path, task_status: trio.TaskStatus[None]) -> None:
@@ -161,23 +155,6 @@ def removing_beside(path: Path) -> Generator[None]:
     finally:
         if _identity(path) == own:
             _unlink(path)
-
-
-def _admits(connection: socket.socket) -> bool:
-    if is_ours(connection):
-        return True
-    log.warning("somebody else's process asked at the operator's socket, and was sent away")
-    return False
-
-
-def is_ours(connection: socket.socket) -> bool:
-    """Whether the process at the other end runs as this process's user, or as root."""
-    if not hasattr(socket, "SO_PEERCRED"):
-        return True  # without SO_PEERCRED the socket's mode is the only check
-    _, uid, _ = _CREDENTIALS.unpack(
-        connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    )
-    return uid in {os.geteuid(), 0}
 
 
 async def answer_operator(api: OperatorApi, talk: Talk) -> None:
