@@ -126,8 +126,7 @@ async def test_plots_and_rules_ask_for_what_is_there(tmp_path: Path) -> None:
     shown = used(json.dumps(dashboard))
     assert declared - shown <= {
         *("triobot_start_time_seconds", "triobot_unclean_stops", "triobot_inbox_bytes"),
-        *("triobot_unreadable_requests", "triobot_typing_total", "triobot_answers_total"),
-        *("triobot_outbox_lanes", "triobot_outbox_suspended", "triobot_payments_unverified"),
+        *("triobot_answers_total", "triobot_payments_unverified"),
         *("triobot_payments_unsettled", "triobot_payment_facts_total"),
     }
 

@@ -155,7 +155,6 @@ METRICS: Final = (
         "Age of the oldest event that triobot has not passed to its chat yet.",
         _one("event_lag"),
     ),
-    Metric("triobot_unreadable_requests", "Unreadable requests in the store.", _one("raw")),
     Metric(
         "triobot_conversations",
         "Conversations that have not ended, by state: all, in memory, parked.",
@@ -172,11 +171,6 @@ METRICS: Final = (
         _words("outcome", done="outbox.done", failed="outbox.failed"),
     ),
     Metric(
-        "triobot_typing_total",
-        "Typing indicators that were sent or failed.",
-        _words("outcome", done="outbox.typing_sent", failed="outbox.typing_failed"),
-    ),
-    Metric(
         "triobot_answers_total",
         "Answers to button presses that were sent or failed.",
         _words("outcome", done="outbox.answers_sent", failed="outbox.answers_failed"),
@@ -191,12 +185,6 @@ METRICS: Final = (
         "triobot_outbox_operations",
         "Operations that wait, or are being sent.",
         _words("state", queued="outbox.queued", in_flight="outbox.in_flight"),
-    ),
-    Metric("triobot_outbox_lanes", "Recipients with a lane in memory.", _one("outbox.lanes")),
-    Metric(
-        "triobot_outbox_suspended",
-        "Recipients whose next operation was refused, while triobot looks for the reason.",
-        _one("outbox.suspended"),
     ),
     Metric("triobot_outbox_held", "1 while the bot holds back all sends.", _one("outbox.held")),
     Metric("triobot_outbox_rate", "Allowed requests per second, if limited.", _one("outbox.rate")),

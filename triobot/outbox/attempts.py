@@ -41,14 +41,13 @@ class Attempts:
         dice: returns a number from 0 to 1.
 
     Attributes:
-        done, failed, retries, possible_repeats, typing_sent, typing_failed: see `OutboxStatistics`.
+        done, failed, retries, possible_repeats: see `OutboxStatistics`.
     """
 
     def __init__(
         self, lanes: Lanes[Delivery], suspects: Suspects, requests: Requests, rules: RetryRules, dice: Random
     ) -> None:
         self.done = self.failed = self.retries = self.possible_repeats = 0
-        self.typing_sent = self.typing_failed = 0
         self._lanes = lanes
         self._suspects = suspects
         self._requests = requests
@@ -68,13 +67,12 @@ class Attempts:
         self._landed(delivery)
         self._lanes.finish(delivery, now)
 
-    def succeed(self, delivery: Delivery, operation: Operation[object], result: object, now: float) -> None:
-        """End an attempt with the result of `operation`, the delivery's own; the caller gets the result."""
+    def succeed(self, delivery: Delivery, result: object, now: float) -> None:
+        """End an attempt with the operation's result, which the caller gets."""
         self.possible_repeats += delivery.doubtful
         self._landed(delivery)
         self._lanes.answered(delivery, now)
         self._lanes.finish(delivery, now)
-        self.typing_sent += isinstance(operation, SendAction)
         self.done += 1
         if delivery.task is not None:
             reschedule(delivery.task, outcome.Value(result))
@@ -93,10 +91,8 @@ class Attempts:
             failing_since = self._pushed_back(delivery, error, now)
         elif isinstance(error, RefusedError) and not retry.is_token_or_chat(error):
             self._lanes.answered(delivery, now)
-        if isinstance(operation, SendAction):
-            self.typing_failed += 1
-            if retry.is_token_or_chat(error):
-                self._suspects.breaker.refused(delivery.chat, now)
+        if isinstance(operation, SendAction) and retry.is_token_or_chat(error):
+            self._suspects.breaker.refused(delivery.chat, now)
         if delivery.doubtful and not repeatable(operation) and not retry.took_no_effect(error):
             self.possible_repeats += 1
         if isinstance(error, BadRequestError) and delivery.cached is not None and not delivery.refreshed:

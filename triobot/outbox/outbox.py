@@ -248,8 +248,6 @@ class LaneOutbox:
             failed=attempts.failed,
             retries=attempts.retries,
             possible_repeats=attempts.possible_repeats,
-            typing_sent=attempts.typing_sent,
-            typing_failed=attempts.typing_failed,
             answers_sent=answers.sent,
             answers_failed=answers.failed,
         )

@@ -86,7 +86,6 @@ class OutboxStatistics:
         failed: calls that ended with an error.
         retries: attempts after the first.
         possible_repeats: attempts of unrepeatable operations after an attempt with an unknown result.
-        typing_sent, typing_failed: typing indicators.
         answers_sent, answers_failed: answers to presses; discarded answers count as failed.
     """
 
@@ -101,7 +100,5 @@ class OutboxStatistics:
     failed: int
     retries: int
     possible_repeats: int
-    typing_sent: int
-    typing_failed: int
     answers_sent: int
     answers_failed: int

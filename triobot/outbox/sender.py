@@ -300,7 +300,7 @@ class LaneSender:
                 self.go_on()
             raise
         else:
-            self._attempts.succeed(delivery, delivery.operation, result, self._time())
+            self._attempts.succeed(delivery, result, self._time())
         self.go_on()
         return result
 
@@ -351,4 +351,4 @@ class LaneSender:
         except Exception as error:
             self._attempts.fail(delivery, operation, error, self._time())
         else:
-            self._attempts.succeed(delivery, operation, result, self._time())
+            self._attempts.succeed(delivery, result, self._time())
