@@ -181,7 +181,7 @@ def test_the_units(tmp_path: Path) -> None:
             text.replace("/opt/pizza/backup.sh", str(DEPLOY / "systemd/backup.sh"))
         )
     units = [str(unit) for unit in sorted(tmp_path.iterdir())]
-    assert len(units) == 6
+    assert len(units) == 5
 
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", *units], check=False, capture_output=True, text=True
