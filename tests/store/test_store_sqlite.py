@@ -47,7 +47,7 @@ from triobot.seams.writes import (
     KeepRaw,
     PutSetting,
 )
-from triobot.store import Stamp, Store, file, log_file, open_store, rebind_sqlite, writer
+from triobot.store import Stamp, Store, file, log_file, open_store, rebind_store, writer
 from triobot.store.restoring import examine_file, restore_file
 from triobot.store.schema import MIGRATIONS, Migration
 from triobot.store.statements import Tables
@@ -815,7 +815,7 @@ async def test_a_store_of_another_bot_is_refused_until_it_is_rebound(path: Path,
             pytest.fail("opened for another bot")
     assert "token-" not in str(caught.value)
 
-    await rebind_sqlite(path, stamp=other, clock=SettableClock())
+    await rebind_store(f"sqlite:{path}", stamp=other, clock=SettableClock())
     async with opened(path, stamp=other) as store:
         assert list(await store.pending(ChatId(1), after=0, limit=10)) == [row]
     with pytest.raises(ConfigError):

@@ -70,6 +70,16 @@ class PutSetting:
 
 @final
 @frozen
+class PutStamp:
+    """Bind the store to a platform and a bot, by the platform's address and a salted digest of the token."""
+
+    base_url: str
+    salt: str = attrs.field(repr=False)
+    digest: str = attrs.field(repr=False)
+
+
+@final
+@frozen
 class PutData:
     """Store a value of a chat under a key; None deletes the value."""
 
@@ -91,7 +101,7 @@ class Accept:
 
 
 PlainWrite: TypeAlias = (
-    Consume | KeepRaw | PutSetting | PutData | JournalWrite | BroadcastWrite | MoneyWrite
+    Consume | KeepRaw | PutSetting | PutStamp | PutData | JournalWrite | BroadcastWrite | MoneyWrite
 )  # independent of the rows in the store
 Write: TypeAlias = PlainWrite | MovePayment | Accept
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
-
-import trio
 
 from ..base.clock import WallClock
 from ..base.extras import needing
@@ -23,8 +22,8 @@ from .rules import RETENTION
 from .rules import Retention as Retention
 from .schema import Stamp as Stamp
 from .schema import file_of as file_of
+from .schema import sealed
 from .sqlite import open_sqlite as open_sqlite
-from .sqlite import rebind_sqlite as rebind_sqlite
 from .table_store import ReadPayments as ReadPayments
 from .table_store import Store as Store
 
@@ -36,71 +35,14 @@ _NO_ADDRESS: Final = "a store's address is sqlite:PATH, such as sqlite:bot.db or
 
 
 async def rebind_store(url: str, *, stamp: Stamp, clock: WallClock) -> None:
-    """Bind the store at this address to another platform address or token; nothing else changes.
+    """Bind the store at this address to another platform address or token: after a token was replaced, or a
+    platform moved. Nothing else changes.
 
     Raises:
-        ConfigError: there is no store at the address, or it has no stamp.
-        StoreError: as `open_store`.
+        ConfigError, StoreError: as `open_store`.
     """
-    engine, _, place = url.partition(":")
-    if engine == "postgresql":
-        with needing("postgres", "a store in PostgreSQL"):
-            from .postgres import rebind_postgres
-        await rebind_postgres(place, stamp=stamp, clock=clock)
-        return
-    if (file := file_of(url)) is None:
-        raise ConfigError(_NO_ADDRESS)
-    await rebind_sqlite(file, stamp=stamp, clock=clock)
-
-
-async def wait_free(url: str, *, taken: Callable[[], None]) -> None:
-    """Wait until no process owns the store at this address; return at once if the store is on no server.
-
-    Args:
-        taken: called once, if a process owns the store.
-
-    Raises:
-        StoreError, ConfigError: as `open_store`, for problems found at the first check.
-    """
-    await trio.lowlevel.checkpoint()
-    engine, _, place = url.partition(":")
-    if engine == "postgresql":
-        with needing("postgres", "a store in PostgreSQL"):
-            from .postgres import wait_free_postgres
-        await wait_free_postgres(place, taken=taken)
-
-
-async def is_made(url: str) -> bool:
-    """Return whether there is anything at this store address; an empty file counts as nothing.
-
-    Raises:
-        StoreError, ConfigError: as `open_store`.
-    """
-    engine, _, place = url.partition(":")
-    if engine == "postgresql":
-        with needing("postgres", "a store in PostgreSQL"):
-            from .postgres import is_made_postgres
-        return await is_made_postgres(place)
-    await trio.lowlevel.checkpoint()
-    file = file_of(url)
-    return file is not None and file.exists() and file.stat().st_size > 0
-
-
-async def ask_owner(url: str, order: OperatorOrder) -> Answered | None:
-    """Send an order through the store to its owner; return the answer, or None if there is no owner.
-
-    Raises:
-        ConfigError: the address names no store on a server, or a store that this user may not use.
-        StoreError: the owner gave no answer, or the server can't be reached.
-
-    Cancellation: *ambiguous*: the owner may carry the order out.
-    """
-    engine, _, place = url.partition(":")
-    if engine != "postgresql":
-        raise ConfigError("only a store on a server carries orders")
-    with needing("postgres", "a store in PostgreSQL"):
-        from .postgres import ask_owner as ask
-    return await ask(place, order)
+    async with open_store(url, stamp=None, clock=clock, visit=True) as store:
+        await store.commit(sealed(stamp))
 
 
 @asynccontextmanager
@@ -136,8 +78,9 @@ async def open_store(
         async with opened as store:
             yield store
     elif engine == "postgresql":
-        with needing("postgres", "a store in PostgreSQL"):
-            from .postgres import open_postgres
+        place = _place(url)
+        from .postgres import open_postgres
+
         open_it = partial(open_postgres, place, stamp=stamp, clock=clock, retention=retention)
         async with open_it(visit=visit) as store:
             yield store
@@ -147,17 +90,74 @@ async def open_store(
         raise ConfigError("a store's address is sqlite:PATH, postgresql://HOST/DATABASE or memory:")
 
 
+# --- stores on a server
+
+
+def _place(url: str) -> str:
+    """Return the part of the address that `triobot.store.postgres` takes.
+
+    Raises:
+        ConfigError: the address names no store on a server, or the needed package isn't installed.
+    """
+    engine, _, place = url.partition(":")
+    if engine != "postgresql":
+        raise ConfigError("only a store in PostgreSQL has several processes: postgresql://HOST/DATABASE")
+    with needing("postgres", "a store in PostgreSQL"):
+        import_module("psycopg")
+    return place
+
+
+async def wait_free(url: str, *, taken: Callable[[], None]) -> None:
+    """Wait until no process owns the store at this address.
+
+    Args:
+        taken: called once, if a process owns the store.
+
+    Raises:
+        StoreError, ConfigError: as `open_store`, for problems found at the first check.
+    """
+    place = _place(url)
+    from .postgres import wait_free_postgres
+
+    await wait_free_postgres(place, taken=taken)
+
+
+async def is_made(url: str) -> bool:
+    """Return whether there is anything at this store address.
+
+    Raises:
+        StoreError, ConfigError: as `open_store`.
+    """
+    place = _place(url)
+    from .postgres import is_made_postgres
+
+    return await is_made_postgres(place)
+
+
+async def ask_owner(url: str, order: OperatorOrder) -> Answered | None:
+    """Send an order through the store to its owner; return the answer, or None if there is no owner.
+
+    Raises:
+        ConfigError: the address names no store on a server, or a store that this user may not use.
+        StoreError: the owner gave no answer, or the server can't be reached.
+
+    Cancellation: *ambiguous*: the owner may carry the order out.
+    """
+    place = _place(url)
+    from .postgres import ask_owner as ask
+
+    return await ask(place, order)
+
+
 def admission_at(url: str) -> Admission:
     """Return an object that accepts events into a store on a server, whichever process owns the store.
 
     Raises:
         ConfigError: the address names no store on a server.
     """
-    engine, _, place = url.partition(":")
-    if engine != "postgresql":
-        raise ConfigError("only a store on a server takes events in for another process")
-    with needing("postgres", "a store in PostgreSQL"):
-        from .postgres import admission_at as at
+    place = _place(url)
+    from .postgres import admission_at as at
+
     return at(place)
 
 
@@ -168,9 +168,7 @@ async def read_nodes(url: str) -> Sequence[NodeRow]:
         ConfigError: the address names no store on a server, or a store that doesn't exist.
         StoreAwayError: the server can't be reached.
     """
-    engine, _, place = url.partition(":")
-    if engine != "postgresql":
-        raise ConfigError("only a store in PostgreSQL has several processes: postgresql://HOST/DATABASE")
-    with needing("postgres", "a store in PostgreSQL"):
-        from .postgres.roster import read_postgres_nodes
+    place = _place(url)
+    from .postgres.roster import read_postgres_nodes
+
     return await read_postgres_nodes(place)

@@ -120,6 +120,7 @@ _CHECKS: Final[Mapping[str, _Check]] = {
     **dict.fromkeys(("amount", "made_at", "due_at", "urgent", "captured", "captured_at"), _NATURAL),
     **dict.fromkeys(("conversation", "run", "revision"), _POSITIVE),
     **dict.fromkeys(("route", "operation", "because", "error", "rests", "name", "id"), check_column),
+    **dict.fromkeys(("base_url", "salt", "digest"), check_column),
     **dict.fromkeys(("key", "state", "group", "invoice_id", "fact", "function", "was", "now"), check_column),
     **dict.fromkeys(("version", "content_type", "content"), _EMPTY),
     **dict.fromkeys(("value", "record"), _VALUE),

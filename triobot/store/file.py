@@ -53,6 +53,7 @@ from .schema import (
     put_stamp,
     read_version,
     run_migration,
+    sealed,
     stored_stamp,
 )
 from .sqlite_errors import ENGINE_ERRORS, for_the_opener
@@ -202,7 +203,6 @@ def open_file(
     now: int,
     retention: Retention = RETENTION,
     visit: bool = False,
-    rebind: bool = False,
     any_filesystem: bool = False,
     copying: Copying | None = None,
 ) -> StoreFile:
@@ -225,7 +225,7 @@ def open_file(
         undo.callback(connection.close)
         try:
             file = StoreFile(path, lock, connection)
-            _prepare(file, connection, stamp, migrations, now=now, rebind=rebind, copying=copying)
+            _prepare(file, connection, stamp, migrations, now=now, copying=copying)
             file.visited = visit
             file.opening = take_over(
                 connection, file.tables, lock.notes, machine=machine_boot(), now=now, visit=visit
@@ -273,7 +273,6 @@ def _prepare(
     migrations: Sequence[Migration],
     *,
     now: int,
-    rebind: bool,
     copying: Copying | None,
 ) -> None:
     killed = log_path(file.path).exists()
@@ -287,7 +286,7 @@ def _prepare(
     due = due_migrations(found, migrations)
     if found is None and stamp is None:
         raise ConfigError(f"there is no store at {file.path}")
-    if found is not None and not rebind and stamp is not None:
+    if found is not None and stamp is not None:
         check_stamp(stored_stamp(connection, file.path), stamp)
     _set(connection, "journal_mode", "wal")
     _set(connection, "synchronous", "2")
@@ -304,7 +303,7 @@ def _prepare(
     _set(connection, "journal_size_limit", str(_LOG_STAYS_AT))
     if found is not None and due:
         _back_up(connection, file.path, found, now)
-    _migrate(connection, due, migrations, stamp if found is None or rebind else None, copying)
+    _migrate(connection, due, migrations, stamp if found is None else None, copying)
     if found is not None and due:
         _prune_copies(file.path)
 
@@ -328,7 +327,7 @@ def _migrate(
         try:
             run_migration(connection, migration, known)
             if stamp is not None:
-                put_stamp(connection, stamp)
+                put_stamp(connection, sealed(stamp))
                 if copying == "to":
                     put_meta(connection, COPY_OF, "")
             connection.execute("COMMIT")
@@ -336,10 +335,6 @@ def _migrate(
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-    if stamp is not None and not due:
-        connection.execute("BEGIN IMMEDIATE")
-        put_stamp(connection, stamp)
-        connection.execute("COMMIT")
 
 
 def take_over(

@@ -28,6 +28,7 @@ import attrs
 
 from ..base.frozen import guarded
 from ..errors import ConfigError, StoreCorruptError, StoreVersionError
+from ..seams.writes import PutStamp
 from ..wire.rules import is_text
 from .broadcasts import CREATE_BROADCASTS
 from .code_rows import CREATE_CODE
@@ -72,23 +73,13 @@ class Stamp:
     token: str = attrs.field(repr=False, validator=is_text())
 
 
-@final
-@guarded
-class StoredStamp:
-    """The stored form of a stamp."""
-
-    base_url: str
-    salt: str = attrs.field(repr=False)
-    digest: str = attrs.field(repr=False)
-
-
-def sealed(stamp: Stamp) -> StoredStamp:
+def sealed(stamp: Stamp) -> PutStamp:
     """Return the stored form of a stamp: the token's digest, with a fresh salt."""
     salt = secrets.token_hex(16)
-    return StoredStamp(_normal(stamp.base_url), salt, _digest(salt, stamp.token))
+    return PutStamp(_normal(stamp.base_url), salt, _digest(salt, stamp.token))
 
 
-def check_stamp(stored: StoredStamp, stamp: Stamp, *, remedy: str = "run `triobot store rebind`") -> None:
+def check_stamp(stored: PutStamp, stamp: Stamp, *, remedy: str = "run `triobot store rebind`") -> None:
     """Require that a store belongs to this platform and this bot.
 
     Args:
@@ -394,7 +385,7 @@ def file_of(url: str) -> Path | None:
     return Path(place) if engine == "sqlite" and place else None
 
 
-def stored_stamp(connection: Sql, path: object) -> StoredStamp:
+def stored_stamp(connection: Sql, path: object) -> PutStamp:
     """Read the stamp of a store.
 
     Raises:
@@ -403,12 +394,11 @@ def stored_stamp(connection: Sql, path: object) -> StoredStamp:
     base_url, salt, digest = (get_meta(connection, name) for name in ("base_url", "salt", "digest"))
     if base_url is None or salt is None or digest is None:
         raise StoreCorruptError(f"the store {path} doesn't say which platform it belongs to")
-    return StoredStamp(base_url, salt, digest)
+    return PutStamp(base_url, salt, digest)
 
 
-def put_stamp(connection: Sql, stamp: Stamp) -> None:
+def put_stamp(connection: Sql, stored: PutStamp) -> None:
     """Bind the store to a platform and a bot."""
-    stored = sealed(stamp)
     put_meta(connection, "base_url", stored.base_url)
     put_meta(connection, "salt", stored.salt)
     put_meta(connection, "digest", stored.digest)

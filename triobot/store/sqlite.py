@@ -74,19 +74,6 @@ async def open_sqlite(
             raise
 
 
-async def rebind_sqlite(path: str | PathLike[str], *, stamp: Stamp, clock: WallClock) -> None:
-    """Bind a store to another platform address or token: after a token was replaced, or a platform moved.
-
-    Nothing else in the store changes. No other process may have the store open, as with `open_sqlite`.
-
-    Raises: as `open_sqlite`, except that the stamp may differ.
-    """
-    opening = partial(open_file, Path(path), stamp, migrations=MIGRATIONS, any_filesystem=True)
-    file = await trio.to_thread.run_sync(partial(opening, now=clock.now(), visit=True, rebind=True))
-    with trio.CancelScope(shield=True):  # otherwise an open file would keep its lock
-        await trio.to_thread.run_sync(partial(file.close, clean=True, now=clock.now()))
-
-
 def _let_others_write() -> None:
     """Sleep between two steps of a copy, so that the writer can lock the connection; stop if cancelled."""
     trio.from_thread.check_cancelled()

@@ -19,7 +19,7 @@ from ..seams.broadcasts import AddReceivers, AdvanceBroadcast, DropBroadcast, Op
 from ..seams.inbox import Acceptance, Arrival, Beginning, InboxRow, Quota, Redelivered, RedeliveredError
 from ..seams.journals import AppendRecords, PutRested, PutStanding
 from ..seams.money import AcknowledgeAlarms, AlarmTold, MovePayment, PutPayment, RaiseAlarm
-from ..seams.writes import Accept, Consume, Forgotten, KeepRaw, PutData, PutSetting, Write
+from ..seams.writes import Accept, Consume, Forgotten, KeepRaw, PutData, PutSetting, PutStamp, Write
 from ..wire.ids import ChatId, SenderId
 from .admission import admit_begun, decided
 from .broadcasts import BroadcastTables
@@ -38,7 +38,7 @@ from .rules import (
     names_chat,
     overflows,
 )
-from .schema import PUT_META, get_meta
+from .schema import PUT_META, get_meta, put_stamp
 from .sql import Sql, as_text, listed
 
 _NOTE: Final = "INSERT INTO deliveries (key, at, once, acknowledged) VALUES (?, ?, ?, NULL) ON CONFLICT (key)"
@@ -236,6 +236,8 @@ class Tables:
                 self._keep_raw(write)
             case PutSetting():
                 self._put_setting(write)
+            case PutStamp():
+                put_stamp(self._sql, write)
             case Accept(arrival):
                 if not self._is_new(arrival, noting=True):
                     raise RedeliveredError("this event is in the store already")

@@ -168,26 +168,6 @@ async def is_made_postgres(place: str) -> bool:
     return await ask(look)
 
 
-async def rebind_postgres(place: str, *, stamp: Stamp, clock: WallClock) -> None:
-    """Bind a store to another platform address or token: after a token was replaced, or a platform moved.
-
-    Raises: as `open_postgres`, except that the stamp may differ; ConfigError: there is no store.
-    """
-    opened = await trio.to_thread.run_sync(
-        partial(
-            open_here,
-            read_address(place),
-            stamp,
-            now=clock.now(),
-            retention=RETENTION,
-            visit=True,
-            rebind=True,
-        )
-    )
-    with trio.CancelScope(shield=True):  # otherwise an open session would keep its lock
-        await trio.to_thread.run_sync(partial(opened.close, clean=True, now=clock.now()))
-
-
 async def _back_up(path: Path) -> None:
     await trio.lowlevel.checkpoint()
     raise ConfigError("a store in PostgreSQL is backed up with PostgreSQL's own tools, such as pg_dump")

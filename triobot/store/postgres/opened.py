@@ -151,7 +151,6 @@ class OpenedStore:
         now: int,
         retention: Retention,
         visit: bool,
-        rebind: bool,
         copying: Copying | None = None,
     ) -> None:
         """Make the schema if needed, take the store, migrate it, and count this run.
@@ -162,7 +161,7 @@ class OpenedStore:
         Raises:
             StoreLockedError: another process has the store open.
         """
-        make_store(self.sql, self.address, stamp, rebind=rebind, copying=copying)
+        make_store(self.sql, self.address, stamp, copying=copying)
         self._visited = visit
         run = self.sql.run
         run(b"BEGIN")
@@ -171,7 +170,7 @@ class OpenedStore:
             # Check this under the lock: the previous owner may have been a copy that finished while this
             # process waited for the lock.
             check_whole(self.sql, self.name, copying)
-            migrate(self.sql, stamp, rebind=rebind)
+            migrate(self.sql)
             self._note_history(now)
             opening = self._count(now, visit=visit)
             asked = steady_time()
@@ -377,7 +376,6 @@ def open_here(
     now: int,
     retention: Retention,
     visit: bool = False,
-    rebind: bool = False,
     copying: Copying | None = None,
 ) -> OpenedStore:
     """Connect, check, take, create or migrate, and open the store at this address; in a worker thread.
@@ -394,7 +392,7 @@ def open_here(
         while True:
             opened = OpenedStore(address, session, node)
             try:
-                opened.open(stamp, now=now, retention=retention, visit=visit, rebind=rebind, copying=copying)
+                opened.open(stamp, now=now, retention=retention, visit=visit, copying=copying)
             except StoreLockedError:
                 if time.monotonic() - began >= PATIENCE:
                     raise

@@ -17,6 +17,7 @@ from ..schema import (
     put_meta,
     put_stamp,
     put_version,
+    sealed,
     stored_stamp,
     stored_version,
 )
@@ -51,7 +52,6 @@ def make_store(
     address: PostgresAddress,
     stamp: Stamp | None,
     *,
-    rebind: bool,
     copying: Copying | None = None,
 ) -> None:
     """Check the schema, or make it if there are no tables; change nothing else.
@@ -65,8 +65,8 @@ def make_store(
         StoreVersionError: a newer triobot made the schema.
     """
     name, run = named(address), session.run
-    tables = check_store(session, address, None if rebind else stamp)
-    if not tables and (stamp is None or rebind or copying == "from"):
+    tables = check_store(session, address, stamp)
+    if not tables and (stamp is None or copying == "from"):
         raise ConfigError(f"there is no store at {name}")
     if tables:
         return
@@ -83,7 +83,7 @@ def make_store(
                 _migrate_to(session, migration)
             for statement in _CLEARED:
                 run(statement)
-            put_stamp(session, stamp)
+            put_stamp(session, sealed(stamp))
             if copying == "to":
                 put_meta(session, COPY_OF, "")
 
@@ -116,12 +116,10 @@ def is_there(connection: Connection, address: PostgresAddress) -> bool:
     return bool(_tables_of(Session(connection), address.schema))
 
 
-def migrate(session: Session, stamp: Stamp | None, *, rebind: bool) -> None:
-    """Bring the schema up to date, and rebind the store if wanted, in the open transaction."""
+def migrate(session: Session) -> None:
+    """Bring the schema up to date, in the open transaction."""
     for migration in due_migrations(stored_version(session), MIGRATIONS):
         _migrate_to(session, migration)
-    if rebind and stamp is not None:
-        put_stamp(session, stamp)
 
 
 def key_of(address: PostgresAddress) -> int:
