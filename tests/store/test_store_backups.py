@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from sqlite_rig import STAMP, as_a_crash_leaves_it, opened
+from sqlite_rig import as_a_crash_leaves_it, opened
 
 from tests.store.contract.contract import MINUTE, NOON, SettableClock, accepted, arrival
 from tests.store.contract.journals import append, begin, records_of, standing
@@ -32,7 +32,7 @@ from triobot.seams.broadcasts import (
 )
 from triobot.seams.journals import ConversationId, EndConversation
 from triobot.seams.writes import Consume, PutSetting
-from triobot.store import Stamp, backups, sqlite
+from triobot.store import backups, sqlite
 from triobot.store.restoring import back_up_file, examine_file, restore_file
 from triobot.wire.ids import ChatId
 
@@ -52,7 +52,7 @@ def backup(tmp_path: Path) -> Path:
 
 
 async def restored(backup: Path, path: Path) -> Path | None:
-    return restore_file(backup, path, STAMP, CLOCK.now())
+    return restore_file(backup, path, CLOCK.now())
 
 
 # --- making one
@@ -281,8 +281,6 @@ async def test_nothing_is_restored_that_should_not_be(path: Path, backup: Path) 
         with pytest.raises(StoreLockedError):
             await restored(backup, path)
     before = path.read_bytes()
-    with pytest.raises(ConfigError, match="another token"):
-        restore_file(backup, path, Stamp(STAMP.base_url, "another"), CLOCK.now())
     with pytest.raises(ConfigError, match="not a backup"):
         await restored(path, path.with_name("other.db"))
     with pytest.raises(ConfigError, match="no store"):

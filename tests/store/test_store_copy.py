@@ -176,7 +176,7 @@ async def test_a_store_that_was_restored_stays_so(tmp_path: Path) -> None:
     one, other, clock = tmp_path / "a.db", f"sqlite:{tmp_path}/b.db", SettableClock()
     await fill(f"sqlite:{one}")
     back_up_file(one, tmp_path / "backup", clock.now())
-    restore_file(tmp_path / "backup", one, STAMP, clock.now())
+    restore_file(tmp_path / "backup", one, clock.now())
     copy(f"sqlite:{one}", other)
     for restored in (True, False):
         async with open_store(other, stamp=STAMP, clock=clock) as store:
@@ -346,7 +346,7 @@ async def test_a_store_whose_copy_is_lost_comes_back_as_from_a_backup(tmp_path: 
     newest = max(row[0] for row in contents(f"sqlite:{one}")["conversations"])
     copy(f"sqlite:{one}", f"sqlite:{tmp_path}/b.db")
     back_up_file(one, tmp_path / "backup", clock.now())
-    restore_file(tmp_path / "backup", one, STAMP, clock.now())
+    restore_file(tmp_path / "backup", one, clock.now())
     async with open_store(f"sqlite:{one}", stamp=STAMP, clock=clock) as store:
         assert (store.opening().epoch, store.opening().restored) == (1, True)
         assert (await accepted(store, arrival(1))).seq > newest + 10**8
@@ -359,7 +359,7 @@ async def test_a_half_copy_is_no_backup(tmp_path: Path) -> None:
     assert child(one, f"sqlite:{other}", 1, "after").returncode == -9
     back_up_file(other, tmp_path / "backup", clock.now())
     with pytest.raises(ConfigError, match="is a backup of a store that was half copied"):
-        restore_file(tmp_path / "backup", tmp_path / "c.db", STAMP, clock.now())
+        restore_file(tmp_path / "backup", tmp_path / "c.db", clock.now())
 
 
 # --- it is cut off

@@ -1002,7 +1002,7 @@ async def test_an_older_store_is_migrated_after_a_backup(path: Path) -> None:
     with pytest.raises(ConfigError, match="store restore"):
         async with opened(backup):
             pytest.fail("ran on a backup")
-    restore_file(backup, path, STAMP, SettableClock().now())
+    restore_file(backup, path, SettableClock().now())
     async with opened(path) as store:
         assert list(await store.pending(ChatId(1), after=0, limit=10)) == [row]
 

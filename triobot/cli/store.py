@@ -38,7 +38,7 @@ it any more. If the command is cut off, run it again: it begins again.
 
 A store belongs to one bot on one platform, so that nobody opens another bot's conversations and payments by
 accident. After you have replaced the token, or the platform has moved, rebind says that it is still the same
-bot. For a backup from before that, use restore --rebind.
+bot; after restore of a backup from before that, too.
 
 examples:
   triobot store backup /var/backups/pizza-monday.db
@@ -58,11 +58,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     actions["rebind"].add_argument(
         "what", metavar="MODULE:BOT", nargs="?", help="the bot whose settings count, as with --bot"
-    )
-    actions["restore"].add_argument(
-        "--rebind",
-        action="store_true",
-        help="the backup is this bot's, though its token was replaced or the platform has moved since",
     )
     add_json(actions["check"])
     actions["copy"].add_argument("origin", metavar="FROM", help="the address of the store")
@@ -98,14 +93,9 @@ async def _nothing(fields: object) -> None:
 
 
 def _restore(arguments: argparse.Namespace) -> None:
-    backup, settings = Path(arguments.what), settings_of(arguments)
-    file, now = store_file(settings), SystemClock().now()
-    # Without a store, a restore can't overwrite another bot's store. So a new machine needs no token.
-    stamp = stamp_of(settings) if arguments.rebind or file.exists() else None
-    kept = restore_file(backup, file, None if arguments.rebind else stamp, now)
-    if arguments.rebind and stamp is not None:
-        trio.run(partial(rebind_store, settings.store, stamp=stamp, clock=SystemClock()))
-    print(f"restored {settings.store} from {backup}")
+    settings = settings_of(arguments)
+    kept = restore_file(Path(arguments.what), store_file(settings), SystemClock().now())
+    print(f"restored {settings.store} from {arguments.what}")
     if kept is not None:
         print(f"the store before it is kept as {kept}")
 

@@ -13,7 +13,6 @@ from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from ..errors import ConfigError, StoreCorruptError
 from .backups import MOST, check_alone, copy_store, open_alone, untrue_rows
@@ -28,19 +27,14 @@ from .schema import (
     COPY_OF,
     MIGRATIONS,
     MOVED,
-    Stamp,
     check_identity,
-    check_stamp,
     drop_meta,
     due_migrations,
     get_meta,
     note_that_log_began,
     read_version,
-    stored_stamp,
 )
 from .sqlite_errors import ENGINE_ERRORS, damage_of, for_the_opener
-
-REBINDING: Final = "say `triobot store restore FILE --rebind`"
 
 
 def back_up_file(path: Path, target: Path, now: int) -> None:
@@ -67,28 +61,23 @@ def examine_file(path: Path) -> list[str]:
         return examine(connection)
 
 
-def _check_backup(connection: sqlite3.Connection, backup: Path, stamp: Stamp | None) -> None:
+def _check_backup(connection: sqlite3.Connection, backup: Path) -> None:
     if get_meta(connection, BACKUP) is None:
         raise ConfigError(f"{backup} is a store, not a backup of one")
     if get_meta(connection, COPY_OF) is not None:
         raise ConfigError(f"{backup} is a backup of a store that was half copied; nothing needs it")
-    if stamp is not None:
-        check_stamp(stored_stamp(connection, backup), stamp, remedy=REBINDING)
     due_migrations(read_version(connection), MIGRATIONS)
     if problems := examine(connection):
         raise StoreCorruptError(f"the backup {backup} is damaged: {problems[0]}")
 
 
-def restore_file(backup: Path, path: Path, stamp: Stamp | None, now: int) -> Path | None:
+def restore_file(backup: Path, path: Path, now: int) -> Path | None:
     """Turn a backup into the store at `path`, in the next epoch; return the new path of the previous store.
 
-    If the backup is incomplete, or belongs to another bot or platform, nothing changes.
-
-    Args:
-        stamp: the bot's stamp. With None, a backup of any bot is accepted.
+    If the backup is incomplete, nothing changes. A bot refuses a store that was made of another bot's backup.
 
     Raises:
-        ConfigError: there is no file, the file is not a backup, or the backup is another bot's.
+        ConfigError: there is no file, or the file is not a backup.
         StoreLockedError: a program has the store or the backup open.
         StoreVersionError: a newer triobot made the backup.
         StoreCorruptError: the backup is damaged.
@@ -102,7 +91,7 @@ def restore_file(backup: Path, path: Path, stamp: Stamp | None, now: int) -> Pat
     try:
         epoch, seq = _what_was_there(path, lock)
         with _locked(backup) as connection:
-            _check_backup(connection, backup, stamp)
+            _check_backup(connection, backup)
             remove_leftover(part)
             make_new(part, beside=path)
             made = True

@@ -79,11 +79,8 @@ def sealed(stamp: Stamp) -> PutStamp:
     return PutStamp(_normal(stamp.base_url), salt, _digest(salt, stamp.token))
 
 
-def check_stamp(stored: PutStamp, stamp: Stamp, *, remedy: str = "run `triobot store rebind`") -> None:
+def check_stamp(stored: PutStamp, stamp: Stamp) -> None:
     """Require that a store belongs to this platform and this bot.
-
-    Args:
-        remedy: what the operator can do if the bot is the same; for the error text.
 
     Raises:
         ConfigError: names the part that differs, and what to do.
@@ -91,12 +88,12 @@ def check_stamp(stored: PutStamp, stamp: Stamp, *, remedy: str = "run `triobot s
     if stored.base_url != _normal(stamp.base_url):
         raise ConfigError(
             f"this store was made for another platform address, at {_host(stored.base_url)}; give this bot a"
-            f" store of its own, or, if the platform has moved, {remedy}"
+            " store of its own, or, if the platform has moved, run `triobot store rebind`"
         )
     if not hmac.compare_digest(_digest(stored.salt, stamp.token), stored.digest):
         raise ConfigError(
             "this store was made with another token; give this bot a store of its own, or, if the same bot's"
-            f" token was replaced, {remedy}"
+            " token was replaced, run `triobot store rebind`"
         )
 
 
