@@ -44,8 +44,8 @@ def main(origin: str, target: str, at: str, when: str) -> None:
     counted = [0]
     for kind in (ends.FileEnd, end.PostgresEnd):
         kind.put = _dying(kind.put, int(at), when, counted)  # type: ignore[method-assign, assignment]
-    counts = copier.copy_elsewhere(origin, target, stamp=STAMP, clock=_Noon(), tell=print)
-    print(f"done {counted[0]} {len(counts)}")
+    rows = copier.copy_elsewhere(origin, target, stamp=STAMP, clock=_Noon(), tell=print)
+    print(f"done {counted[0]} {rows}")
 
 
 if __name__ == "__main__":

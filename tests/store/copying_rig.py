@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +32,7 @@ from triobot.seams.money import AcknowledgeAlarms, AlarmTold, PaymentRow, PutPay
 from triobot.seams.rooms import SHARED, person_place, room_place
 from triobot.seams.writes import Consume, KeepRaw, PutData, PutSetting, Write
 from triobot.store import Store, open_store
-from triobot.store.copying import TableCount, copy_elsewhere
+from triobot.store.copying import copy_elsewhere
 from triobot.store.postgres.address import read_address
 from triobot.wire.ids import ChatId, InvoiceId, RefId, SenderId
 
@@ -47,7 +46,7 @@ TABLES: Final = (
 KEY: Final = "0123456789abcdef"
 
 
-def copy(origin: str, target: str, tell: Any = lambda text: None) -> Sequence[TableCount]:
+def copy(origin: str, target: str, tell: Any = lambda text: None) -> int | None:
     """Copy a store, as the command does."""
     return copy_elsewhere(origin, target, stamp=STAMP, clock=SettableClock(), tell=tell)
 

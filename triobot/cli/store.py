@@ -132,20 +132,17 @@ def _copy(arguments: argparse.Namespace) -> None:
     if arguments.store is not None:
         raise ConfigError("copy takes both stores by their addresses, FROM and TO: leave --store out")
     settings = settings_of(arguments)
-    counts = copy_elsewhere(
+    rows = copy_elsewhere(
         arguments.origin,
         arguments.target,
         stamp=stamp_of(settings),
         clock=SystemClock(),
         tell=lambda text: print(text, file=sys.stderr, flush=True),
     )
-    if counts:
-        print(f"{'rows of':15}{'to copy':>12}{'copied':>12}")
-        for one in counts:
-            print(f"{one.table:15}{one.expected:12,}{one.found:12,}")
-        print(f"copied {arguments.origin} to {arguments.target}")
-    else:
+    if rows is None:
         print(f"{arguments.origin} was copied to {arguments.target} before")
+    else:
+        print(f"copied {arguments.origin} to {arguments.target}: {rows:,} rows")
     print(f"no bot runs on {arguments.origin} any more: set TRIOBOT_STORE to {arguments.target}")
 
 

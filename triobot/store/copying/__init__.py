@@ -6,5 +6,4 @@ that both engines implement for a copy.
 
 from __future__ import annotations
 
-from .copier import TableCount as TableCount
 from .copier import copy_elsewhere as copy_elsewhere

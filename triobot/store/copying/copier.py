@@ -20,10 +20,9 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, final
+from typing import Final
 
 from ...base.clock import WallClock
-from ...base.frozen import guarded
 from ...errors import ConfigError, StoreCorruptError, StoreError
 from ..schema import COPIED, COPY_OF, MOVED, Copying, Stamp, drop_meta, file_of, get_meta, put_meta
 from .ends import CopyEnd, identity_of, last_number, open_end
@@ -34,19 +33,9 @@ _PUT_SETTING: Final = "INSERT INTO settings (name, value) VALUES (?, ?)"
 _FACTS: Final = ("epoch", "epoch_at", "restored_at")
 
 
-@final
-@guarded
-class TableCount:
-    """Number of rows of a table in the source and in the copy."""
-
-    table: str
-    expected: int
-    found: int
-
-
 def copy_elsewhere(
     origin: str, target: str, *, stamp: Stamp, clock: WallClock, tell: Callable[[str], None]
-) -> Sequence[TableCount]:
+) -> int | None:
     """Copy a store into a new store at another address, and mark the old store as moved there.
 
     After an interruption at any point, the same call makes the copy.
@@ -56,7 +45,7 @@ def copy_elsewhere(
         tell: called with reports of progress, as text.
 
     Returns:
-        The counted tables; empty, if all rows were copied before this call.
+        Number of copied rows; None if all rows were copied before this call.
 
     Raises:
         ConfigError: there is no source, or the target exists; names the remedy.
@@ -98,13 +87,13 @@ def copy_elsewhere(
                 " another, or move this one away"
             )
         with source.reading(), copy.reading():
-            counts = _copy(source, copy, tell) if moved is None else ()
+            rows = _copy(source, copy, tell) if moved is None else None
             _finish(source, copy, where)
-        return counts
+        return rows
 
 
-def _copy(source: CopyEnd, copy: CopyEnd, tell: Callable[[str], None]) -> Sequence[TableCount]:
-    """Copy everything in one transaction.
+def _copy(source: CopyEnd, copy: CopyEnd, tell: Callable[[str], None]) -> int:
+    """Copy everything in one transaction; return the number of rows.
 
     Raises:
         StoreError: nothing was copied.
@@ -113,7 +102,6 @@ def _copy(source: CopyEnd, copy: CopyEnd, tell: Callable[[str], None]) -> Sequen
     settings = source.sql.execute("SELECT name, value FROM settings").fetchall()
     facts = {fact: value for fact in _FACTS if (value := get_meta(source.sql, fact)) is not None}
     last, expected = last_number(source.sql), [table.count(source.sql) for table in TABLES]
-    counts: list[TableCount] = []
 
     def put_all() -> None:
         # An attempt that ended before its last steps has left its rows.
@@ -121,16 +109,23 @@ def _copy(source: CopyEnd, copy: CopyEnd, tell: Callable[[str], None]) -> Sequen
             sql.execute(f"DELETE FROM {name}")
         for table, many in zip(TABLES, expected, strict=True):
             _copy_table(source, copy, table, tell)
-            counts.append(TableCount(table.name, many, table.count(sql)))
-        sql.executemany(_PUT_SETTING, settings)
+            if (found := table.count(sql)) != many:
+                raise StoreError(
+                    f"the copy isn't complete: of {many} rows of {table.name} it has {found}; nothing was"
+                    " copied, and the bot can go on with the store that was to be copied. Try again, and"
+                    " report it"
+                )
+        if settings:
+            sql.executemany(_PUT_SETTING, settings)
         for fact, value in facts.items():
             put_meta(sql, fact, value)
         copy.number_from(last)
         put_meta(sql, COPY_OF, secrets.token_hex(8))
-        _check(copy, counts)
+        if problems := copy.problems():
+            raise StoreCorruptError(f"the copy {copy.name} is damaged: {problems[0]}; look at its disk")
 
     copy.put(put_all)
-    return counts
+    return sum(expected)
 
 
 def _copy_table(source: CopyEnd, copy: CopyEnd, table: CopiedTable, tell: Callable[[str], None]) -> None:
@@ -152,17 +147,6 @@ def _pages(source: CopyEnd, table: CopiedTable) -> Iterator[Sequence[Row]]:
         if page is None:
             return
         yield page
-
-
-def _check(copy: CopyEnd, counts: Sequence[TableCount]) -> None:
-    if wrong := [one for one in counts if one.expected != one.found]:
-        told = ", ".join(f"{one.table} {one.found} of {one.expected}" for one in wrong)
-        raise StoreError(
-            f"the copy isn't complete: {told}; nothing was marked, and the bot can go on with the store"
-            " that was to be copied. Remove the copy, try again, and report it"
-        )
-    if problems := copy.problems():
-        raise StoreCorruptError(f"the copy {copy.name} is damaged: {problems[0]}; look at its disk")
 
 
 def _finish(source: CopyEnd, copy: CopyEnd, where: str) -> None:
