@@ -12,7 +12,7 @@ from tests.bot.rig import FORM, Chats, make_bot
 from tests.loopback import PATIENCE, text_event
 from triobot import Alarm, Chat
 from triobot.webhook.answers import Readiness
-from triobot.webhook.inbox import EventStored, Unwritable
+from triobot.webhook.inbox import EventStored
 
 
 async def test_a_store_that_can_t_grow_refuses_events_and_recovers(
@@ -50,7 +50,7 @@ async def test_a_store_that_can_t_grow_refuses_events_and_recovers(
             match await intake.inbox.accept(FORM, text_event(7, text)):
                 case EventStored():
                     taken.append(text)
-                case Unwritable():
+                case "unwritable":
                     refused += 1
                 case other:
                     raise AssertionError(other)

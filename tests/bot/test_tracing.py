@@ -205,7 +205,7 @@ async def test_a_request_that_is_refused_is_a_span_of_its_own(tmp_path: Path, se
     async with shop(Chats(), settings(tmp_path)).running() as intake:
         await intake.inbox.accept("text/plain", b"\xff")
     (webhook,) = seen.named("webhook")
-    assert dict(webhook.attributes or {})["triobot.outcome"] == "Unread"
+    assert dict(webhook.attributes or {})["triobot.outcome"] == "unread"
 
 
 async def test_instrumented_httpx_is_seen_within_the_request(tmp_path: Path, seen: Seen) -> None:

@@ -112,7 +112,7 @@ class Tracing:
             told = "cut"
             try:
                 outcome = await accept(content_type, body, event)
-                told = type(outcome).__name__
+                told = outcome if isinstance(outcome, str) else type(outcome).__name__
             finally:
                 self._came(cast("list[Any]", contexts.get_value(_CAME)), told)
                 contexts.detach(came)

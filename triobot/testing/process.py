@@ -29,7 +29,7 @@ from ..seams.values import forget_met
 from ..seams.writes import Accept, Forgotten, WorkSlots, Write
 from ..store import Store
 from ..store.memory import MemoryRows, open_memory
-from ..webhook.inbox import EventStored, Unread, Unstorable
+from ..webhook.inbox import EventStored
 from ..wire.ids import ChatId
 from ..wire.platform_side import Body
 from .virtual import VirtualWallClock
@@ -285,9 +285,9 @@ class DrivenProcess:
             case EventStored():
                 inbox.answered(outcome)
                 return 200
-            case Unread():
+            case "unread":
                 return 200
-            case Unstorable():
+            case "unstorable":
                 return 400
             case _:
                 return 503

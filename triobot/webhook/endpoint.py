@@ -19,7 +19,7 @@ import trio
 from . import answers
 from .answers import Readiness, Response, TrafficCounters, readiness_answer
 from .exchange import CutShort, RequestExchange, RequestFraming
-from .inbox import EventStored, Inbox, NoRoom, Outcome, Unreached, Unread, Unstorable, Unwritable
+from .inbox import EventStored, Inbox, Outcome
 from .limits import Limits
 from .secrets import Secrets
 
@@ -133,11 +133,11 @@ class Endpoint:
         reading = await exchange.read(most=self._limits.body_bytes, seconds=self._limits.body_seconds)
         if isinstance(reading, bytes):
             if self._inbox.shared and exchange.has_left():
-                outcome: Outcome = Unreached()
+                outcome: Outcome = "unreached"
             else:
                 came = trio.current_time()
                 outcome = await self._inbox.accept(framing.content_type, reading)
-                if self._inbox.shared and isinstance(outcome, Unwritable):
+                if self._inbox.shared and outcome == "unwritable":
                     # Wait until the proxy has timed out and asked another process. The proxy would pass a
                     # refusal on to the sender, although other processes may be able to write.
                     await trio.sleep_until(came + LEFT_AFTER)
@@ -176,11 +176,11 @@ class Endpoint:
 
     def _answer_to(self, outcome: Outcome) -> Response:
         match outcome:
-            case EventStored() | Unread():
+            case EventStored() | "unread":
                 return answers.TAKEN
-            case NoRoom() | Unwritable() | Unreached():
+            case "no room" | "unwritable" | "unreached":
                 return self._later
-            case Unstorable():
+            case "unstorable":
                 return answers.UNSTORABLE
             case _ as never:
                 assert_never(never)

@@ -54,39 +54,15 @@ class EventStored:
     key: str | None = attrs.field(repr=False)
 
 
-@final
-@frozen
-class Unread:
-    """The body can't be decoded, and is stored unchanged. Answer 200."""
+NotStored: TypeAlias = Literal["unread", "no room", "unwritable", "unreached", "unstorable"]
+"""Why an event is not in the store.
 
-
-@final
-@frozen
-class NoRoom:
-    """Not stored: too many events of this chat, or of all chats (`whole`), are waiting. Answer 503."""
-
-    whole: bool
-
-
-@final
-@frozen
-class Unwritable:
-    """Not stored: the store could not write. Answer 503."""
-
-
-@final
-@frozen
-class Unreached:
-    """Not stored: the sender disconnected, and another process may accept the event. Answer 503."""
-
-
-@final
-@frozen
-class Unstorable:
-    """Never stored: no store can save such a value. Answer 400."""
-
-
-Outcome: TypeAlias = EventStored | Unread | NoRoom | Unwritable | Unreached | Unstorable
+``unread``: the body can't be decoded, and is stored unchanged; answer 200. ``no room``: too many events of
+this chat, or of all chats, are waiting; answer 503. ``unwritable``: the store could not write; answer 503.
+``unreached``: the sender disconnected, and another process may accept the event; answer 503. ``unstorable``:
+no store can save such a value; answer 400.
+"""
+Outcome: TypeAlias = EventStored | NotStored
 
 
 class Admits(Protocol):
@@ -277,7 +253,7 @@ class Inbox:
                 self._counts.over_quota_chat += not whole
                 if not whole:
                     self._tell("chat_refused", "refused an event of a chat in which too many wait")
-                return NoRoom(whole)
+                return "no room"
             case _ as never:
                 assert_never(never)
 
@@ -347,7 +323,7 @@ class Inbox:
         except LocalProtocolError as error:
             self._counts.unstorable += 1
             _log.warning("refused a request that can't be stored: %s", error)
-            return Unstorable()
+            return "unstorable"
         except StoreError as error:
             return self._not_written(error)
         if self._failing:
@@ -355,7 +331,7 @@ class Inbox:
         self._counts.unread += 1
         size = f"{len(body)} bytes"
         self._tell("request_unreadable", f"kept a request of {size} that can't be read: {reason}")
-        return Unread()
+        return "unread"
 
     def _tell(self, kind: Literal["chat_refused", "request_unreadable"], what: str) -> None:
         """Raise an alarm and log it, at most once a minute: many such events must not fill the log."""
@@ -367,7 +343,7 @@ class Inbox:
         _log.warning("%s; and %d like it since the last such line", what, unsaid)
         self._raise(Alarm(kind, "inbox", text_of(kind, "")))
 
-    def _not_written(self, error: StoreError) -> Unwritable:
+    def _not_written(self, error: StoreError) -> NotStored:
         self._counts.unwritable += 1
         if not self._failing:
             self._failing = True
@@ -380,7 +356,7 @@ class Inbox:
                     f"can, and the platform may not repeat them; {error.remedy}",
                 )
             )
-        return Unwritable()
+        return "unwritable"
 
     def _works(self) -> None:
         self._failing = False
