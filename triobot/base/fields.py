@@ -92,7 +92,7 @@ def check_types(made: object) -> None:
         value: object = getattr(made, name)
         if not _is_of(value, hint):
             cls, kind = type(made), type(value).__name__
-            right = cls.__annotations__[name]
+            right = next(one.__annotations__[name] for one in cls.__mro__ if name in one.__annotations__)
             raise ConfigError(f"{cls.__name__}({name}=) must be of type {right}, not {kind}")
 
 

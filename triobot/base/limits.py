@@ -53,7 +53,6 @@ class Networks:
         return any(address in network for network in self._networks)
 
 
-@final
 @guarded(kw_only=True)
 class ServingLimits:
     """Limits of a listener: its connections, sizes and waiting times.

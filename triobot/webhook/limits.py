@@ -13,7 +13,7 @@ from typing import Any, Final, final
 import attrs
 
 from ..base.frozen import guarded
-from ..base.limits import PRIVATE, Networks, ServingLimits, check_bounds
+from ..base.limits import Networks, ServingLimits, check_bounds
 from ..errors import ConfigError
 
 _OPTIONAL: Final = frozenset({"connections_per_address", "send_bytes"})
@@ -23,8 +23,8 @@ _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
 
 @final
 @guarded(kw_only=True)
-class Limits:
-    """Limits and time limits of the webhook.
+class Limits(ServingLimits):
+    """Limits and time limits of the webhook, with the limits of its listener.
 
     Attributes:
         body_bytes: largest number of bytes of one body, in any format (JSON, form or multipart). A longer
@@ -36,20 +36,9 @@ class Limits:
         linger_seconds: after a refusal, the time during which the bot still reads and discards the rest of
             the request. So a sender that writes everything before it reads also gets the refusal.
         retry_seconds: value of the ``Retry-After`` header of a 503.
-        header_bytes: largest number of bytes of a request line with its headers. A longer head is answered
-            431.
-        idle_seconds: time limit for a connection without a request. This limit also applies before the first
-            request.
-        send_seconds: time limit for a write to a sender that doesn't read its answers.
         send_bytes: approximate number of bytes of unread answers that the kernel buffers for one sender, or
             None.
-        connections, connections_per_address, shared_addresses, spare_descriptors: limits of open connections,
-            and rules for closing waiting connections in favour of new connections; see
-            `triobot.base.limits.ServingLimits`. A bot's requests to the platform don't use the spare
-            descriptors.
         backlog: length of the kernel's queue of connections that are not accepted yet.
-        settle_seconds: when the bot stops, the time during which open connections may still send a request.
-        grace_seconds: when the bot stops, the time limit for the answers to requests in progress.
 
     Raises:
         ConfigError: a limit is not above zero, or `body_bytes` is above `bodies_bytes`.
@@ -59,23 +48,11 @@ class Limits:
     # hypercorn allows 5 s for a request line. Uploads never use the webhook, so 10 s is plenty.
     body_seconds: float = 10.0
     bodies_bytes: int = 64 * 1024 * 1024
-    # nginx's lingering_timeout is also 5 s. A sender that is disconnected sooner only connects again sooner.
-    linger_seconds: float = 5.0
     retry_seconds: int = 5
-    header_bytes: int = 16 * 1024
-    idle_seconds: float = 5.0
-    send_seconds: float = 30.0
     # An answer of the webhook has a few hundred bytes.
     send_bytes: int | None = 16 * 1024
-    # Enough for thousands of silent connections until their time limit, at about 10 kB each.
-    connections: int = 4096
-    connections_per_address: int | None = 128
-    shared_addresses: tuple[str, ...] = PRIVATE
-    spare_descriptors: int = 128
     # Linux's maximum: an attacker's queued connections must not keep other senders out.
     backlog: int = 4096
-    settle_seconds: float = 0.25
-    grace_seconds: float = 10.0
 
     def __attrs_post_init__(self) -> None:
         check_bounds(self, "the webhook's")
@@ -99,9 +76,8 @@ class Limits:
     @property
     def serving(self) -> ServingLimits:
         """Limits for the webhook's listener."""
-        same: dict[str, Any] = {one.name: getattr(self, one.name) for one in attrs.fields(ServingLimits)}
-        same["body_seconds"] *= 2  # so that the endpoint answers 408 before the listener closes
-        return ServingLimits(**same)
+        # Twice as long, so that the endpoint answers 408 before the listener closes.
+        return attrs.evolve(self, body_seconds=self.body_seconds * 2)
 
 
 LIMITS: Final = tuple(field.name for field in attrs.fields(Limits))
