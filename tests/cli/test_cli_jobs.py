@@ -83,7 +83,7 @@ def test_jobs_are_listed_run_and_forgotten(command: Command) -> None:
         lambda: command("jobs", "forget", "weekly"),
     )
     assert [line.split("  ")[0] for line in listed.out.splitlines()] == ["weekly", "yearly"]
-    assert "At 09:00 on Saturday, Asia/Tehran  never ran" in listed.out
+    assert "0 9 * * SAT Asia/Tehran  never ran" in listed.out
     told = [json.loads(line) for line in as_json.out.splitlines()]
     assert [(one["name"], one["gone"], one["due"]) for one in told] == [
         ("weekly", False, None),

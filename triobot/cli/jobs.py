@@ -50,4 +50,4 @@ def _lines(told: Sequence[Answer]) -> Iterator[str]:
         due = "gone" if job["gone"] else f"due {instant(job['next'])}"
         last = "never ran" if job["due"] is None else f"last {instant(job['due'])}"
         missed = f", {job['missed']} left out since" if job["missed"] else ""
-        yield f"{job['name']}  {due}  {job['words']}  {last}{missed}"
+        yield f"{job['name']}  {due}  {job['spec']}  {last}{missed}"

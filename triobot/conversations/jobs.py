@@ -46,7 +46,6 @@ class KnownJob:
 
     Attributes:
         spec: the schedule from which `next` was computed.
-        words: the schedule in words.
         next: the next due time.
         missed: number of due times that were left out since the last run.
         route: current name of the job's route.
@@ -56,7 +55,6 @@ class KnownJob:
     """
 
     spec: str
-    words: str
     next: int
     route: str = ""
     missed: int = 0
@@ -142,10 +140,8 @@ class JobClock:
             spec = job.schedule.spec
             if found is None or found.spec != spec or found.gone:
                 due = next(job.schedule.after(now))
-                last = KnownJob(spec, job.schedule.words, due) if found is None else found
-                found = attrs.evolve(
-                    last, spec=spec, words=job.schedule.words, next=due, missed=0, gone=False
-                )
+                last = KnownJob(spec, due) if found is None else found
+                found = attrs.evolve(last, spec=spec, next=due, missed=0, gone=False)
             self._known[name] = attrs.evolve(found, route=route.name)
         self._known |= {name: attrs.evolve(one, gone=True) for name, one in known.items()}
         if self._known != read_known(text):

@@ -16,7 +16,7 @@ from ...errors import ConfigError, UnrecordableError
 from ...seams.values import encode_value, register
 
 if TYPE_CHECKING:
-    from cronsim import CronSim
+    pass
 
 SHORTEST: Final = timedelta(seconds=10)
 """Shortest interval. For shorter intervals, use a loop in `Bot.background`."""
@@ -70,28 +70,20 @@ class Cron:
         """Text that identifies the schedule."""
         return f"{' '.join(self.expression.split())} {self.zone}"
 
-    @property
-    def words(self) -> str:
-        """Description of the schedule for people."""
-        return f"{self._from(0).explain()}, {self.zone}"
-
     def moment(self, due: int) -> datetime:
         return datetime.fromtimestamp(due / 1000, self.zone)
 
     def after(self, at: int) -> Iterator[int]:
         """Yield all due times after `at`, without end."""
         last = at
-        for moment in self._from(at):
+        from cronsim import CronSim
+
+        for moment in CronSim(self.expression, self.moment(at)):
             due = round(moment.timestamp() * 1000)
             # In an hour that occurs twice, the library begins with the first occurrence.
             if due > last:
                 last = due
                 yield due
-
-    def _from(self, at: int) -> CronSim:
-        from cronsim import CronSim
-
-        return CronSim(self.expression, self.moment(at))
 
 
 @final
@@ -105,11 +97,6 @@ class Interval:
     def spec(self) -> str:
         """Text that identifies the schedule."""
         return f"every {self.length.total_seconds():g} s"
-
-    @property
-    def words(self) -> str:
-        """Description of the schedule for people."""
-        return f"Every {self.length}"
 
     def moment(self, due: int) -> datetime:
         return datetime.fromtimestamp(due / 1000, UTC)
