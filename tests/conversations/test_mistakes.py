@@ -19,7 +19,6 @@ from triobot.conversations.data import Key
 from triobot.conversations.routes.filters import command, flooding, join, message, signal, text, when
 from triobot.conversations.routes.router import Router
 from triobot.errors import ConfigError
-from triobot.wire.events import Message
 from triobot.wire.ids import ChatId, MessageId
 from triobot.wire.results import Sent
 
@@ -52,7 +51,6 @@ Mistake = Callable[[Any], Awaitable[object]]
         (lambda chat: chat.answer(5), "text: must be text"),
         (lambda chat: chat.ask(5), "question: must be text"),
         (lambda chat: chat.ask("Who?", _later), "what has to wait is a step after it"),
-        (lambda chat: chat.ask("Who?", Message), "Message is an event's"),
         (lambda chat: chat.ask("Who?", otherwise=5), "otherwise= is a text to say"),
         (lambda chat: chat.receive(text(), otherwise=5), "otherwise= is a text to say"),
         (lambda chat: chat.choose("Which?", {"a": 5}), "text: must be text"),

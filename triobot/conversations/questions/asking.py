@@ -18,7 +18,7 @@ from ...engine import LEFT, Run
 from ...errors import BadRequestError, ConfigError, LocalProtocolError
 from ...seams.outbox import OnUnknown
 from ...wire.content import CONTENT_CLASSES, Audio, Contact, File, Image, Location, Video, Voice
-from ...wire.events import Event, Join, Leave, Message, Press, Submission
+from ...wire.events import Event, Message, Press, Submission
 from ...wire.ids import MessageId
 from ...wire.operations import SendMessage
 from ...wire.results import Sent
@@ -46,7 +46,6 @@ from .forms import FormOf, Unreadable
 T = TypeVar("T")
 K = TypeVar("K")
 Shared = TypeVar("Shared", Image, Video, Audio, Voice, File, Contact, Location)
-_EVENTS: Final = (Message, Press, Submission, Join, Leave)
 SHARED: Final = (Image, Video, Audio, Voice, File, Contact, Location)
 
 
@@ -410,10 +409,4 @@ def check_kind(kind: object) -> None:
         raise ConfigError(
             "ask() takes str, a content class such as Location, or a parser of text such as int; "
             "what has to wait is a step after it"
-        )
-    if kind in _EVENTS:
-        name = cast("type", kind).__name__
-        raise ConfigError(
-            f"ask() takes a content class such as Location, and {name} is an event's; events are taken by "
-            "chat.receive() with a filter"
         )
