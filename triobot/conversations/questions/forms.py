@@ -26,7 +26,7 @@ from typing import (
 
 from ...base.fields import ValueField, fields_of, has_fields
 from ...base.frozen import guarded
-from ...errors import ConfigError, LocalProtocolError
+from ...errors import ConfigError
 from ...seams.values import known_fields
 from ...wire.forms import (
     Checkbox,
@@ -225,7 +225,6 @@ def _field(slot: _Slot, prefill: object) -> NamedField:
             return Checkbox(slot.name, slot.label)
         case "barcode" | "qrcode":
             return Inbuilt(slot.name, slot.label, slot.kind)
-    raise LocalProtocolError("form", "unknown kind of field")
 
 
 def check_labels(labels: object, names: Sequence[str], whose: str) -> None:
