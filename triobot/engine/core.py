@@ -117,17 +117,10 @@ RESTS: Final = Where.RESTS
 WORKS: Final = Where.WORKS
 
 
-class Signalled(Enum):
-    """Signals to a resting operation, in place of an outcome."""
-
-    GO = "run the effect's body now"
-    GONE = "the run dies: refuse"
-    FELT = "a block around it was ended"
-
-
-GO: Final = Signalled.GO
-GONE: Final = Signalled.GONE
-FELT: Final = Signalled.FELT
+# Signals to a resting operation, in place of an outcome.
+GO: Final = "run the effect's body now"
+GONE: Final = "the run dies: refuse"
+FELT: Final = "a block around it was ended"
 
 Performed: TypeAlias = "tuple[str, Node, tuple[Any] | None]"
 """An effect's outcome: the tag and node for the record, and the value in a tuple.
