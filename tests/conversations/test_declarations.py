@@ -10,7 +10,6 @@ import pytest
 
 from triobot.conversations.charges.paid import paid
 from triobot.conversations.chat import Chat
-from triobot.conversations.routes.declarations import Per
 from triobot.conversations.routes.filters import (
     Filter,
     by,
@@ -253,8 +252,8 @@ def test_what_a_route_remembers_of_its_declaration() -> None:
     router.aside(route("job"))
     table = table_of(router)
     first, bare = table.conversations
-    assert (first.per, first.version, first.bare) == (Per.SENDER, 3, False)
-    assert (bare.per, bare.version, bare.bare) == (Per.SENDER, 1, True)
+    assert (first.per_sender, first.version, first.bare) == (True, 3, False)
+    assert (bare.per_sender, bare.version, bare.bare) == (True, 1, True)
     assert [aside.bare for aside in table.asides] == [True]
     assert table.per_sender
     assert table.named(first.name) is first

@@ -47,7 +47,7 @@ from .inbox_reader import InboxReader
 from .registry import ChatRegistry
 from .revival.crash_counts import LOOKED_AT, UNSTORED
 from .revival.stored import StartedWith, open_run
-from .routes.declarations import Per, RouteKind
+from .routes.declarations import RouteKind
 from .routes.filters import Setting
 from .routes.routing import Case, Decision, Delivery, Give, Start, Taken, Wait, Watch, decide
 from .running_set import MANY
@@ -275,7 +275,7 @@ class EarlyDoor:
             start = Start(start.route, value)
         if unrecordable is not None:
             return None
-        owner = event.sender.id if event.sender is not None and start.route.per is Per.SENDER else None
+        owner = event.sender.id if event.sender is not None and start.route.per_sender else None
         words = encode_record([*first, _CONVERSATION, start.route.version, owner])
         return Begins(start, first, words, owner)
 

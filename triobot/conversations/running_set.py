@@ -24,7 +24,7 @@ from .journal_writer import JournalWriter
 from .mailbox import Mailbox, ends
 from .notices import Unheard, Untaken
 from .routes import routing
-from .routes.declarations import Per, Table
+from .routes.declarations import Table
 from .routes.filters import Setting, is_payment
 from .routes.routing import Case, Decision, Delivery, Drop, Give, Queue, Start, Unfit, Wait, Watch
 from .running.failures import report_filter
@@ -131,7 +131,7 @@ class RunningSet:
         if start.call is not None and start.call.place in (Place.LIVE, Place.SENDER):
             return sender if start.call.place is Place.SENDER else None
         if not routing.interrupts(start):
-            return sender if start.route.per is Per.SENDER else None
+            return sender if start.route.per_sender else None
         chats_own = None in self.live or not self._table.per_sender
         return sender if sender in self.live or not chats_own else None
 

@@ -41,13 +41,6 @@ class RouteKind(Enum):
     """Runs by the clock, in the bot's own room."""
 
 
-class Per(Enum):
-    """Owner of a conversation: the chat, or a member."""
-
-    CHAT = "chat"
-    SENDER = "sender"
-
-
 @final
 @guarded(eq=False)
 class Hook:
@@ -75,7 +68,7 @@ class Route:
 
     Attributes:
         bare: Whether the route was declared without a filter.
-        per: owner of the route's conversations.
+        per_sender: Whether each member of a group has a conversation of their own.
         version: version of the route's code.
         formerly: former names, oldest first.
         function: the name made of module and function.
@@ -89,7 +82,7 @@ class Route:
     filter: Filter[Event] = attrs.field(repr=False)
     name: str
     bare: bool = False
-    per: Per = Per.CHAT
+    per_sender: bool = False
     version: int = 1
     formerly: tuple[str, ...] = ()
     function: str = ""
@@ -201,7 +194,7 @@ class Table:
     @property
     def per_sender(self) -> bool:
         """Whether members of a group may have conversations of their own."""
-        return any(route.per is Per.SENDER for route in self.conversations)
+        return any(route.per_sender for route in self.conversations)
 
     def in_room(self, name: str | None) -> Table:
         """Return a room's table: the route `name` or, with None, the jobs (in the bot's own room)."""
@@ -303,16 +296,15 @@ def check_names(formerly: object) -> tuple[str, ...]:
     return tuple(check_name(name, "formerly") for name in cast("Iterable[object]", formerly))
 
 
-def per_of(per: object) -> Per:
-    """Return the owner of a conversation, by its word.
+def is_per_sender(per: object) -> bool:
+    """Return whether each member has a conversation of their own, by the word for its owner.
 
     Raises:
         ConfigError: `per` is another word.
     """
-    try:
-        return Per(per)
-    except ValueError:
-        raise ConfigError('per= is "chat" or "sender": whose the conversation is') from None
+    if per not in ("chat", "sender"):
+        raise ConfigError('per= is "chat" or "sender": whose the conversation is')
+    return per == "sender"
 
 
 def check_version(version: object) -> int:

@@ -253,6 +253,15 @@ def as_command(event: Event, setting: Setting) -> Command | None:
     return Command(event.chat_id, name, typed[1], event.sender)
 
 
+def _all(kind: type[F], name: str) -> Filter[F]:
+    """Return a filter that takes all events of a class."""
+
+    def look(event: object, setting: Setting) -> F | None:
+        return event if isinstance(event, kind) else None
+
+    return Filter(look, name, kinds=any_of((kind,)))
+
+
 @overload
 def message(kind: type[C] | None = None) -> Filter[Message[C]]: ...  # type: ignore[overload-overlap]
 @overload
@@ -262,11 +271,7 @@ def message(
 ) -> Filter[Message[C]] | Filter[Message[Image | Video | Audio | Voice | File]]:
     """Take messages; with `kind`, only messages with content of this class, such as `File` or `Media`."""
     if kind is None:
-        return Filter(
-            lambda event, _: event if isinstance(event, Message) else None,
-            "message()",
-            kinds=any_of((Message,)),
-        )
+        return _all(cast("type[Message[C]]", Message), "message()")
     if kind not in (*CONTENT_CLASSES, Media):
         raise ConfigError(f"message() takes a content class, not {kind!r}")
     wanted = cast("type[object]", kind)
@@ -332,14 +337,12 @@ def _check_words(words: Sequence[object], who: str, what: str) -> None:
 
 def join() -> Filter[Join]:
     """Take joins."""
-    kinds = any_of((Join,))
-    return Filter(lambda event, _: event if isinstance(event, Join) else None, "join()", kinds=kinds)
+    return _all(Join, "join()")
 
 
 def leave() -> Filter[Leave]:
     """Take leaves."""
-    kinds = any_of((Leave,))
-    return Filter(lambda event, _: event if isinstance(event, Leave) else None, "leave()", kinds=kinds)
+    return _all(Leave, "leave()")
 
 
 def by(*sender_ids: int) -> Filter[Event]:
@@ -353,11 +356,7 @@ def by(*sender_ids: int) -> Filter[Event]:
         ConfigError: there is no id, or an id is not a whole number.
     """
     wanted = check_ids(sender_ids, "by()", "a sender's id, such as chat.sender.id")
-
-    def look(event: Event, setting: Setting) -> Event | None:
-        return event if event.sender is not None and event.sender.id in wanted else None
-
-    return Filter(look, "by(...)", kinds=any_of(*(("by", id) for id in wanted)))
+    return _of_ids("by", wanted, lambda event: None if event.sender is None else event.sender.id)
 
 
 def in_chat(*chat_ids: int) -> Filter[Event]:
@@ -367,11 +366,12 @@ def in_chat(*chat_ids: int) -> Filter[Event]:
         ConfigError: there is no id, or an id is not a whole number.
     """
     wanted = check_ids(chat_ids, "in_chat()", "a chat's id, such as chat.id")
+    return _of_ids("in_chat", wanted, lambda event: event.chat_id)
 
-    def look(event: Event, setting: Setting) -> Event | None:
-        return event if event.chat_id in wanted else None
 
-    return Filter(look, "in_chat(...)", kinds=any_of(*(("in_chat", id) for id in wanted)))
+def _of_ids(name: str, wanted: frozenset[int], id_of: Callable[[Event], object]) -> Filter[Event]:
+    kinds = any_of(*((name, id) for id in wanted))
+    return Filter(lambda event, _: event if id_of(event) in wanted else None, f"{name}(...)", kinds=kinds)
 
 
 def check_ids(ids: Sequence[object], who: str, what: str) -> frozenset[int]:
@@ -471,11 +471,7 @@ def pressed(kind: type[V] | None = None) -> Filter[Press[V]]:
         ...     await chat.answer(f"Order {chat.event.value.order} is yours.")
     """
     if kind is None:
-        return Filter(
-            lambda event, _: cast("Press[V]", event) if isinstance(event, Press) else None,
-            "pressed()",
-            kinds=any_of((Press,)),
-        )
+        return _all(cast("type[Press[V]]", Press), "pressed()")
     check_kind(kind)
     expect(kind, "pressed()")
     wanted = kind

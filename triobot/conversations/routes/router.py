@@ -26,7 +26,6 @@ from ...wire.events import Event
 from ..running.lines import calling_line, take_home
 from .declarations import Hook as Hook
 from .declarations import Ignored as Ignored
-from .declarations import Per as Per
 from .declarations import Route as Route
 from .declarations import RouteKind as RouteKind
 from .declarations import Table as Table
@@ -38,7 +37,7 @@ from .declarations import (
     check_names,
     check_new,
     check_version,
-    per_of,
+    is_per_sender,
     route_name,
 )
 from .filters import Filter, Setting, check_filter, nothing, refuse_uncalled, starting
@@ -79,7 +78,7 @@ def _route(
     job: Timetable | None = None,
 ) -> Route:
     """Return a route with checked options; `Router._add` adds the function, and the default name."""
-    named, owner = "" if name is None else check_name(name, "name"), per_of(per)
+    named, owner = "" if name is None else check_name(name, "name"), is_per_sender(per)
     former, number = check_names(formerly), check_version(version)
     return Route(kind, _undecorated, taken, named, bare, owner, number, former, job=job)
 
