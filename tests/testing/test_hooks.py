@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import TypeAlias
@@ -155,43 +154,6 @@ async def test_a_hook_that_does_not_call_declines(autojump_clock: object) -> Non
         await sara.says("hi")
         await sara.sees("Back at nine.")
         assert not ran
-
-
-async def test_a_developer_hears_once_of_a_hook_that_declines_without_a_word(
-    autojump_clock: object, caplog: pytest.LogCaptureFixture
-) -> None:
-    bot, speaking = Bot(), Router()
-
-    @bot.around
-    async def forgetful(room: Room, call: Call) -> None:
-        if room.route.endswith("talk"):
-            return
-        await call()
-
-    @speaking.around
-    async def closed(room: Room, call: Call) -> None:
-        assert isinstance(room, Chat)
-        await room.send("Closed.")
-
-    @speaking.conversation(text("shop"))
-    async def shop(chat: Chat) -> None: ...
-
-    bot.include(speaking)
-
-    @bot.conversation
-    async def talk(chat: Chat) -> None: ...
-
-    async with drive(bot) as world:
-        ali = world.user("Ali")
-        await ali.joins()
-        await ali.says("hi")
-        await ali.says("shop")
-        await ali.sees("Closed.")
-    told = [record.message for record in caplog.records if "without call()" in record.message]
-    assert len(told) == 1
-    assert re.search(
-        r"test_hooks\.py:\d+: hook \S+forgetful ended without call\(\): \S+talk did not run", told[0]
-    )
 
 
 @pytest.mark.parametrize("how", ["twice", "in a child", "in a step", "not awaited"])

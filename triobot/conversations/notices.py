@@ -129,16 +129,6 @@ class Keyless:
 
 @final
 @guarded
-class Declined:
-    """A hook neither ran the wrapped code nor did anything else."""
-
-    line: str
-    hook: str
-    route: str
-
-
-@final
-@guarded
 class Refused:
     """A conversation ended because the platform refused a message to the conversation's own chat."""
 
@@ -146,6 +136,6 @@ class Refused:
     chat_id: int | str
 
 
-Notice: TypeAlias = Untaken | Unheard | KnownKey | Slept | Unassigned | Keyless | Declined | Refused
+Notice: TypeAlias = Untaken | Unheard | KnownKey | Slept | Unassigned | Keyless | Refused
 Notify: TypeAlias = Callable[[Notice], None]
 """Called with each notice. A notice that names no line is about the author's line that is running."""

@@ -101,8 +101,8 @@ class Operations:
             with self.reading():
                 self.value = paid_of(self.value)
         if route.hooks:
-            ended, notice = giving and giving.handled, self.services.notice
-            return Hooked(run, route, chat, facts.args, self.check_task, ended, notice).call()
+            ended = giving and giving.handled
+            return Hooked(run, route, chat, facts.args, self.check_task, ended).call()
         return begin(route, chat, facts.args)
 
     # --- the run

@@ -18,7 +18,6 @@ import trio
 from ..conversations.chat import Chat, ChatRef
 from ..conversations.inspection.replay_state import called_frames
 from ..conversations.notices import (
-    Declined,
     Keyless,
     KnownKey,
     Notice,
@@ -116,12 +115,6 @@ class Advice(trio.abc.Instrument):
                     "no step of this aside gets the key of the payment for which it gives: a step that was "
                     "cut by a crash or has failed runs again, and another service can't tell that from a "
                     "second sale. Hand it chat.event.key",
-                )
-            case Declined(line, hook, route):
-                self.tell(
-                    "declined",
-                    line,
-                    f"hook {hook} ended without call(): {route} did not run; did it forget await call()?",
                 )
             case Refused(route, chat_id):
                 log.warning(

@@ -18,7 +18,6 @@ import trio
 from ...base.frozen import guarded
 from ...engine import Run
 from ...errors import ConfigError, ForeignTaskError
-from ..notices import Declined, Notify
 from ..routes.declarations import Hook, Route
 
 HERE: Final = __file__
@@ -48,7 +47,6 @@ class Hooked:
         check: raises an error in tasks that don't belong to the conversation.
         ended: called with the function's error, and with whether the function was cancelled, before the hooks
             handle the error or cancellation.
-        notice: called for a hook that declined without an operation.
     """
 
     run: Run
@@ -57,7 +55,6 @@ class Hooked:
     args: Sequence[object]
     check: Callable[[], object]
     ended: Callable[[BaseException | None, bool], None] | None
-    notice: Notify | None = None
 
     async def call(self, depth: int = 0) -> None:
         """Run the hook at this depth, and inside it the deeper hooks and the function."""
@@ -87,8 +84,6 @@ class Hooked:
             if asked and not called:
                 asked[0].close()  # closed, because it was never awaited
                 raise ConfigError(f"{hook.told}: call() is not awaited, so it does nothing: await it")
-            if not (asked or self.run.main.count) and self.notice is not None:
-                self.notice(Declined(hook.line, hook.name, self.route.name))
 
     async def _handle(self) -> None:
         error: BaseException | None = None
