@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import partial
 from operator import contains
 from typing import Any, Final, TypeVar, cast
 
@@ -54,16 +54,12 @@ def new_token(run: Run, front: str = QUESTION) -> str:
     return question_token(run.token(TOKEN_BYTES), front)
 
 
-def policy(otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy | PrivateHint:
+def policy(otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy:
     """Return the policy for events that don't fit: `otherwise`, or by default `hint` in private chats."""
     if otherwise is None:
-        return _private(hint)
+        return PrivateHint(hint)
     check_otherwise(otherwise)
     return otherwise or Otherwise.DROP  # empty text: no hint
-
-
-_private: Final = lru_cache(256)(PrivateHint)
-"""Cached: questions with the same hint share one object."""
 
 
 # --- waits
@@ -170,7 +166,7 @@ async def answered(operations: Operations, wait: Wait, again: bool = False) -> o
             if type(event) is Press:
                 operations.take_press(event)
             return value[0]
-        await say_again(operations, wait, wait.hint)
+        await say_again(operations, wait, str(wait.otherwise))
 
 
 async def say_again(operations: Operations, wait: Wait, text: str) -> None:

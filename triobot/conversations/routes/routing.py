@@ -68,8 +68,7 @@ OtherwisePolicy: TypeAlias = str | Otherwise
 
 
 @final
-@frozen
-class PrivateHint:
+class PrivateHint(str):
     """Hint for events that don't fit, sent in private chats only.
 
     A chat may become a group while a question is open, so the chat's kind is checked when an event arrives.
@@ -77,7 +76,7 @@ class PrivateHint:
     on replay.
     """
 
-    text: str = attrs.field(repr=False)
+    __slots__ = ()
 
 
 @final
@@ -150,7 +149,7 @@ class Wait:
     """
 
     look: Callable[[Event, Setting], object | None] = attrs.field(repr=False)
-    otherwise: OtherwisePolicy | PrivateHint = attrs.field(repr=False)
+    otherwise: OtherwisePolicy = attrs.field(repr=False)
     question: bool = False
     token: str = attrs.field(default="", repr=False)
     also: Callable[[Event, Setting], object | None] | None = attrs.field(default=None, repr=False)
@@ -166,11 +165,6 @@ class Wait:
     ready: dict[int, tuple[Delivery, Answer]] = attrs.field(
         factory=dict[int, "tuple[Delivery, Answer]"], init=False
     )
-
-    @property
-    def hint(self) -> str:
-        """Text of the hint for an event that doesn't fit."""
-        return self.otherwise.text if isinstance(self.otherwise, PrivateHint) else str(self.otherwise)
 
     @property
     def open(self) -> bool:
