@@ -84,7 +84,7 @@ class PlainFormatter(logging.Formatter):
     def formatException(self, ei: ExcInfo) -> str:
         if self._whole or ei[1] is None:
             return _marked(super().formatException(ei))
-        from ..conversations.running.lines import authors_words
+        from .tracebacks import authors_words  # imported here: most commands show no exception
 
         text = _marked(authors_words(ei[1], variables=self._variables))
         last, times = self._shown

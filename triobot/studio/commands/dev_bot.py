@@ -38,7 +38,7 @@ from ...base.lines import lines_of
 from ...cli import set_up_streams
 from ...cli.loading import load_bot
 from ...cli.terminal import report, set_up_logging
-from ...conversations.running.lines import authors_words
+from ...cli.tracebacks import authors_words
 from ...errors import ConfigError, TriobotError
 from ...runtime.bot import Bot, tell_failures
 from ...runtime.settings import Settings, read_environment

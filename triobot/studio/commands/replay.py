@@ -17,11 +17,12 @@ from ...cli.consulting import consult, instant, settings_of
 from ...cli.exported import lines_of_export, read_exported
 from ...cli.loading import load_bot
 from ...cli.terminal import harmless
+from ...cli.tracebacks import authors_words
 from ...conversations.inspection.replay_state import authors_frames
 from ...conversations.inspection.rerun import Rerun, open_rerun
 from ...conversations.revival.stored import Stored
 from ...conversations.routes.router import table_of
-from ...conversations.running.lines import authors_traceback, authors_words, frames_of, positions
+from ...conversations.running.lines import authors_traceback, frames_of, positions
 from ...engine.records import EFFECTS, FIRED, OUTCOMES, TURNS
 from ...errors import ConfigError
 from ...operator.routes import Answer

@@ -27,12 +27,12 @@ from ...base.authors import only_of
 from ...base.clock import JUMPED, StoppedClock
 from ...base.frozen import guarded
 from ...base.secrets import Secret
+from ...cli.tracebacks import authors_words
 from ...conversations.calls.signals import Call, asked_of, room_of
 from ...conversations.inspection.portrait import Portrait
 from ...conversations.revival.code import Code
 from ...conversations.revival.stored import Stored, read_opening
 from ...conversations.routes.router import table_of
-from ...conversations.running.lines import authors_words
 from ...emulator.chats import Change, Edited, Shown
 from ...emulator.exchange import Exchange, ShiftedClock
 from ...emulator.person import InsideControl

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triobot.conversations.running.lines import authors_words
+from triobot.cli.tracebacks import authors_words
 
 
 class Broken:
