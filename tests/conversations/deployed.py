@@ -128,9 +128,9 @@ def _town(router: Router, store: FakeStore, outbox: FakeOutbox) -> object:
 
 
 async def accept(store: FakeStore, function: str, was: str, now: str) -> None:
-    from triobot.seams.journals import AcceptChange, AcceptedChange
+    from triobot.seams.journals import AcceptedChange
 
-    await store.commit(AcceptChange(AcceptedChange(function, was, now)))
+    await store.commit(AcceptedChange(function, was, now))
 
 
 async def _answer(town: Town, chat: ChatId, answer: str) -> None:

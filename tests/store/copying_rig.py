@@ -15,7 +15,6 @@ from sqlite_rig import STAMP
 from tests.store.contract.contract import NOON, SettableClock, accepted, arrival
 from triobot.seams.broadcasts import AddReceivers, AdvanceBroadcast, OpenBroadcast, Outcome, TurnBroadcast
 from triobot.seams.journals import (
-    AcceptChange,
     AcceptedChange,
     AppendRecords,
     BeginConversation,
@@ -129,7 +128,7 @@ async def _fill_the_rest(store: Store, chance: random.Random) -> None:
             ((7, 0, "d1", "order", 1, 0, 1, 9), (70, 7, "d2", "", *[None] * 4)),
             Deployed(NOON, 3, ("d1", "d2")),
         ),
-        AcceptChange(AcceptedChange("order", "_.ask('A')", "_.ask('B')")),
+        AcceptedChange("order", "_.ask('A')", "_.ask('B')"),
     )
     names = ("webhook_secret", "log_key", "jobs")
     await store.commit(*(PutSetting(name, f"the {name}") for name in names))

@@ -13,7 +13,7 @@ from ..base.alarm_kinds import ABOUT, AlarmKind
 from ..base.clock import WallClock
 from ..errors import ConfigError, ConflictError, LocalProtocolError, NotFoundError
 from ..seams.inbox import InboxRow
-from ..seams.journals import AcceptChange, AcceptedChange, ConversationId, ConversationRow, Journal
+from ..seams.journals import AcceptedChange, ConversationId, ConversationRow, Journal
 from ..seams.money import AcknowledgeAlarms, AlarmRow
 from ..seams.rooms import is_chat
 from ..store import Store
@@ -105,7 +105,7 @@ class OperatorApi:
             case "journals.code":
                 await self._read_code(tell)
             case "journals.accept":
-                await self._store.commit(AcceptChange(AcceptedChange(**given)))
+                await self._store.commit(AcceptedChange(**given))
             case "journals.show":
                 await self._show(tell, given["conversation"])
             case "journals.end":

@@ -130,7 +130,10 @@ class Deployed:
 @final
 @frozen
 class AcceptedChange:
-    """Two calls in a function that an author has declared to be the same operation."""
+    """Two calls in a function that an author has declared to be the same operation.
+
+    Stored until no conversation from before the change is left.
+    """
 
     function: str
     was: str
@@ -394,14 +397,6 @@ class KeepCode:
     deployed: Deployed | None = None
 
 
-@final
-@frozen
-class AcceptChange:
-    """Store that two calls are the same operation, until no conversation from before the change is left."""
-
-    change: AcceptedChange
-
-
 JournalWrite: TypeAlias = (
     BeginConversation
     | AppendRecords
@@ -415,6 +410,6 @@ JournalWrite: TypeAlias = (
     | WakeEarlier
     | EndConversation
     | KeepCode
-    | AcceptChange
+    | AcceptedChange
     | PutRested
 )

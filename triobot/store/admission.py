@@ -125,7 +125,7 @@ _CHECKS: Final[Mapping[str, _Check]] = {
     **dict.fromkeys(("version", "content_type", "content"), _EMPTY),
     **dict.fromkeys(("value", "record"), _VALUE),
     **dict.fromkeys(("text", "begun"), _RECORD),
-    **dict.fromkeys(("arrival", "row", "change"), _check_fields),
+    **dict.fromkeys(("arrival", "row"), _check_fields),
     **dict.fromkeys(("sources", "sites"), _check_values),
     "chat_id": _PLACE,
     "sender_id": _number(-LARGEST_SENDER, LARGEST_SENDER),

@@ -11,7 +11,7 @@ import json
 import zlib
 from typing import Final, final
 
-from ..seams.journals import AcceptChange, AcceptedChange, Deployed, KeepCode, StoredCode
+from ..seams.journals import AcceptedChange, Deployed, KeepCode, StoredCode
 from .sql import Sql
 
 CREATE_CODE: Final = (
@@ -99,9 +99,8 @@ class CodeTables:
         while self._sql.execute(_STALE_SITES).rowcount > 0:
             pass  # a deleted site makes the sites that refer to it stale
 
-    def accept(self, write: AcceptChange, seq: int) -> None:
+    def accept(self, change: AcceptedChange, seq: int) -> None:
         """Store that two calls are the same operation."""
-        change = write.change
         self._sql.execute(
             "INSERT INTO accepted (function, was, now, seq) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (function, was, now) DO UPDATE SET seq = excluded.seq",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, assert_never
 
 from ..seams.journals import (
-    AcceptChange,
+    AcceptedChange,
     AppendRecords,
     BeginConversation,
     ContinueConversation,
@@ -165,7 +165,7 @@ class JournalTables:
                 self._update(conversation, "rests = ?, build = ?", (rests, build))
             case KeepCode():
                 self.code.keep(write, self.newest())
-            case AcceptChange():
+            case AcceptedChange():
                 self.code.accept(write, self.newest())
             case _:
                 assert_never(write)

@@ -89,21 +89,6 @@ def names_chat(key: str, chat_id: ChatId) -> bool:
     return rest.startswith(f"{chat_id}:") or re.search(f":{chat_id}/[0-9]+/", key) is not None
 
 
-@final
-@guarded
-class Cutoff:
-    """Times before which a delivery no longer affects any decision, by kind of key."""
-
-    once: int
-    of_code: int
-    repeatable: int
-
-
-def cutoff(now: int, known_for: int) -> Cutoff:
-    """Return the times before which deliveries may be deleted at `now`."""
-    return Cutoff(once=now - ONCE_FOR, of_code=now - known_for, repeatable=now - REPEATED_WITHIN)
-
-
 def as_kept(write: KeepRaw) -> KeepRaw:
     """Cut the body, and replace characters that some engine can't store.
 

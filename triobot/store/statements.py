@@ -29,11 +29,12 @@ from .rules import (
     FIRST_ROWS,
     NAMING,
     OF_CODE,
+    ONCE_FOR,
+    REPEATED_WITHIN,
     UNSURE_BEFORE_A_CRASH,
     AcceptedDelivery,
     Retention,
     Tally,
-    cutoff,
     is_redelivery,
     names_chat,
     overflows,
@@ -283,14 +284,15 @@ class Tables:
         """Check about `most` deliveries, from the end of the last sweep or from the first key."""
         if self._swept_to is None:
             self._swept_to = get_meta(self._sql, _SWEPT_TO) or ""
-        self.noted, old, since = 0, cutoff(now, self.retention.keys), self._swept_to
+        self.noted, since = 0, self._swept_to
+        ages = ONCE_FOR, self.retention.keys, REPEATED_WITHIN  # as `_OLD` takes the times before these
         end: tuple[str] | None = self._sql.execute(
             "SELECT key FROM deliveries WHERE key > ? ORDER BY key LIMIT 1 OFFSET ?", (since, most)
         ).fetchone()
         up_to = "" if end is None else " AND key <= ?"
         self._sql.execute(
             f"DELETE FROM deliveries WHERE key > ?{up_to} AND {_OLD}",
-            (since, *(end or ()), old.once, old.of_code, old.repeatable),
+            (since, *(end or ()), *(now - age for age in ages)),
         )
         self._swept_to = "" if end is None else end[0]
 

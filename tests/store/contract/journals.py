@@ -17,7 +17,6 @@ from triobot.errors import LocalProtocolError
 from triobot.seams.inbox import InboxRow, Quota, Redelivered, RedeliveredError
 from triobot.seams.journals import (
     LARGEST_RECORD,
-    AcceptChange,
     AcceptedChange,
     AppendRecords,
     BeginConversation,
@@ -718,7 +717,7 @@ class LeaseContract(Contract):
             return (await accepted(store, arrival())).seq
 
         await deploy(1)
-        await store.commit(AcceptChange(AcceptedChange("order", "_.ask('A')", "_.ask('B')")))
+        await store.commit(AcceptedChange("order", "_.ask('A')", "_.ask('B')"))
         first = await event()
         await store.commit(begin(store, first), Consume((first,)))
         for at in (2, 3):
