@@ -17,6 +17,7 @@ from triobot.errors import ConfigError, ForeignTaskError, LocalProtocolError, St
 from triobot.filters import command
 from triobot.seams.broadcasts import AddReceivers, OpenBroadcast, TurnBroadcast
 from triobot.store import Store
+from triobot.store.table_store import ReadBroadcasts
 from triobot.testing import drive
 
 SUBSCRIBED = Key("subscribed", bool)
@@ -194,10 +195,10 @@ async def test_a_database_that_is_away_keeps_a_conversation_waiting(
         chat.data[SUBSCRIBED] = True
         await chat.send(f"{await chat.broadcast('k').start('It is out.', SUBSCRIBED)}")
 
-    name = away if isinstance(away, str) else "commit"
-    do = getattr(Store, name)
+    of, name = {"broadcast": (ReadBroadcasts, "get"), "keyed": (Store, "keyed")}.get(away, (Store, "commit"))
+    do = getattr(of, name)
 
-    async def ask(store: Store, *given: Any, **named: Any) -> Any:
+    async def ask(store: object, *given: Any, **named: Any) -> Any:
         nonlocal asked
         if (isinstance(away, str) or isinstance(given[0], away)) and (asked := asked + 1) < 3:
             raise StoreAwayError("away")
@@ -206,7 +207,7 @@ async def test_a_database_that_is_away_keeps_a_conversation_waiting(
     async with drive(bot) as world:
         sara = world.user("Sara")
         await sara.joins()
-        monkeypatch.setattr(Store, name, ask)
+        monkeypatch.setattr(of, name, ask)
         await sara.says("/tell")
         await world.waits(seconds=10)
         said = [seen.text for seen in await sara.history() if seen.from_bot]
