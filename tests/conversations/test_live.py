@@ -260,3 +260,16 @@ async def test_what_was_shown_last_is_known_when_the_block_has_ended(autojump_cl
         await trio.sleep(5)
         assert town.sent() == ["0", "1", "0 2"]
         assert shown(town)[-1] == "2"
+
+
+async def test_the_first_text_comes_back_where_it_is_the_last(autojump_clock: MockClock) -> None:
+    async def work(chat: Chat, live: Live) -> None:
+        live.show("1")
+        await chat.sleep(3)
+        live.show("0")
+
+    async with open_town(live_bot(work)) as town:
+        await town.says("go")
+        await trio.sleep(10)
+        assert shown(town) == ["1", "0"]
+        assert town.sent() == ["0", "done"]

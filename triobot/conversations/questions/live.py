@@ -46,7 +46,7 @@ class Live:
         self._keyboard = keyboard_of(buttons) if buttons else None
         self._every = operations.services.live_every
         self._due = trio.current_time() + self._every
-        self._first = self._newest = self._tried = self._shown = text
+        self._newest = self._tried = self._shown = text
         self._going: str | None = None
         self._editor: trio.CancelScope | None = None
         self._edited = trio.Event()
@@ -118,9 +118,9 @@ class Live:
         """
         operations, text = self._operations, self._close()
         if self.sent.id is None:
-            self._newest = self._first
-            self._owe(self._first)
-        elif text != self._first or self._keyboard is not None:
+            self._newest = self._shown
+            self._owe(self._newest)
+        else:
             last = EditMessage(self.sent.chat_id, self.sent.id, text)
             try:
                 await operations.perform(last, unless=self._is_shown)
