@@ -264,7 +264,7 @@ async def test_what_is_no_room_is_refused_at_its_line(autojump_clock: object) ->
     assert all("test_room_routes.py:" in words for words in found)
     assert "takes a room, and" in found[0]
     assert "at most 128 characters, or a whole number" in found[1]
-    assert "is a room, which begins by what it is told: await chat.to(counter, key).signal" in found[5]
+    assert "is a room: await chat.to(counter, key).signal(...) begins it" in found[5]
     with pytest.raises(ConfigError, match=r"@room takes signals, and text\(\) takes none"):
         bot.room(text())
 

@@ -265,9 +265,7 @@ class EarlyDoor:
         if shared.table.asks_kept or shared.commits.has_data(chat_id):
             return None
         start = self._decide(event, at, None)
-        if type(start) is not Start or start.call is not None:
-            return None
-        if start.route.kind is not RouteKind.CONVERSATION:
+        if type(start) is not Start or start.route.kind is not RouteKind.CONVERSATION:
             return None
         opening, jumped = StartedWith(event, at, start.value), services.clock.jumped()
         first, value, unrecordable = open_run(start.route, opening, at, jumped, untold=True)

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import Enum
 from functools import cached_property, partial
-from typing import Final, Self, cast, final
+from typing import Self, cast, final
 
 import attrs
 
@@ -249,17 +249,12 @@ class Table:
 
 
 def _not_of_sort(route: Route, who: str, *, room: bool) -> str:
-    if route.job is not None:
-        return (
-            f"{who} takes a {'room' if room else 'route of chats'}, and {route.name} is a job, which the "
-            f"clock starts; `triobot jobs run {route.name}` does so by hand"
-        )
-    if room:
-        return f"{who} takes a room, and {route.name} is @{route.kind.value}: it runs in chats"
-    return (
-        f"{who} takes a route of chats, and {route.name} is a room, which begins by what it is told: "
-        f"await chat.to({route.function.rpartition('.')[2]}, key).signal(...)"
-    )
+    sort, kind = "a room" if room else "a route of chats", route.kind.value
+    begins = "the clock starts it" if route.job is not None else "it runs in chats"
+    if route.kind is RouteKind.ROOM:
+        called = route.function.rpartition(".")[2]
+        begins = f"await chat.to({called}, key).signal(...) begins it"
+    return f"{who} takes {sort}, and {route.name} is a {kind}: {begins}"
 
 
 def route_name(handler: Callable[..., object]) -> str:
@@ -278,10 +273,7 @@ def check_name(name: object, what: str) -> str:
             return cast("str", name)
     except LocalProtocolError:
         pass
-    raise ConfigError(f"{what}= says what a route is called in the store, as in {what}={_EXAMPLES[what]}")
-
-
-_EXAMPLES: Final = {"name": '"order"', "formerly": '("pizza.order",)'}
+    raise ConfigError(f'{what}= takes what a route is called in the store, such as "order"')
 
 
 def check_names(formerly: object) -> tuple[str, ...]:
@@ -292,7 +284,7 @@ def check_names(formerly: object) -> tuple[str, ...]:
     """
     # A single text is an iterable of texts, too.
     if isinstance(formerly, str) or not isinstance(formerly, Iterable):
-        raise ConfigError(f"formerly= takes several names, as in formerly={_EXAMPLES['formerly']}")
+        raise ConfigError('formerly= takes several names, as in formerly=("pizza.order",)')
     return tuple(check_name(name, "formerly") for name in cast("Iterable[object]", formerly))
 
 
