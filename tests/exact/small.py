@@ -18,7 +18,7 @@ import attrs
 
 from triobot.exact.sites import AUTHORS, BORDER, SKIPPED, KnownSite, Sites
 from triobot.exact.sources import read_source
-from triobot.exact.verdicts import NO_OPTION, NOWHERE, Build, Comparison, Judge, Parting, Told
+from triobot.exact.verdicts import NO_OPTION, NOWHERE, Comparison, Judge, Parting, Told
 
 HERE = __file__
 BEGINS: set[types.CodeType] = set()
@@ -96,7 +96,7 @@ class World:
     def __init__(self) -> None:
         self.known: list[KnownSite] = []
         self.texts: dict[str, tuple[str, str]] = {}
-        self.builds: list[Build] = []
+        self.builds: dict[int, frozenset[str]] = {}
         self.now = 0
 
     def start(self, loaded: Loaded) -> Sites:
@@ -106,7 +106,7 @@ class World:
         sites.read(loaded.paths)
         self.now += 1
         self.texts |= sites.present
-        self.builds.append(Build(len(self.builds) + 1, self.now, frozenset(sites.present)))
+        self.builds[self.now] = frozenset(sites.present)
         return sites
 
     def source_of(self, digest: str) -> Any:
@@ -381,7 +381,7 @@ def deploy(
     with_source: bool = True,
 ) -> Outcome:
     """Replay a journal under a new build."""
-    loaded, builds = Loaded(files, with_source=with_source), list(world.builds)
+    loaded, builds = Loaded(files, with_source=with_source), dict(world.builds)
     sites = world.start(loaded)
     told = formerly or {}
     pairs: list[tuple[int, int]] = []

@@ -101,28 +101,13 @@ class Parting:
 
 
 @final
-@guarded
-class Build:
-    """Sources that ran together.
-
-    Attributes:
-        number: number in the order of deploys.
-        since: start of the first run, in wall milliseconds.
-        digests: digests of the sources.
-    """
-
-    number: int
-    since: int
-    digests: frozenset[str]
-
-
-@final
 class Comparison:
     """Sources and sites of the old builds and the current build, with results for all conversations.
 
     Args:
         sites: sites of the store and of the running code.
-        builds: the old builds, in order.
+        builds: for each old build, in order: digests of the sources that ran together, by the start of the
+            first run in wall milliseconds, which serves as the build's number.
         source_of: returns an old source by its digest, or None.
         formerly: current ``module.function`` names by old names.
         accepted: changes that an author has accepted.
@@ -131,7 +116,7 @@ class Comparison:
     def __init__(
         self,
         sites: Sites,
-        builds: Sequence[Build],
+        builds: Mapping[int, frozenset[str]],
         source_of: Callable[[str], Source | None],
         formerly: Mapping[str, str],
         accepted: Sequence[Accepted] = (),
@@ -162,7 +147,7 @@ class Comparison:
             self._present = len(self.sites.present)
             self._alignments, self._differences, self._readings = {}, {}, {}
         if build not in self._alignments:
-            digests = next((one.digests for one in self._builds if one.number == build), frozenset[str]())
+            digests = self._builds.get(build, frozenset())
             same = digests & self.sites.present.keys()
             old, new = self._by_module(digests - same), self._by_module(self.sites.present.keys() - same)
             self._alignments[build] = Alignment(
@@ -176,18 +161,18 @@ class Comparison:
     def build_of(self, site: int, at: int) -> int:
         """Return the build that recorded a site: the newest build up to `at` that has the site's sources."""
         digests = {link.digest for link in self.sites.chain(site) if link.digest and link.digest[0] != CODE}
-        having = [one for one in self._builds if digests <= one.digests]
-        then = [one.number for one in having if one.since <= at]
-        return then[-1] if then else having[0].number if having else -1
+        having = [since for since, sources in self._builds.items() if digests <= sources]
+        then = [since for since in having if since <= at]
+        return then[-1] if then else having[0] if having else -1
 
     def needed(self, sites: Iterable[int]) -> set[str]:
         """Return the digests of all old sources that the matching of these sites needs."""
         found = {link.digest for site in sites for link in self.sites.chain(site)}
         return {
             digest
-            for build in self._builds
-            if not found.isdisjoint(build.digests)
-            for digest in build.digests
+            for sources in self._builds.values()
+            if not found.isdisjoint(sources)
+            for digest in sources
             if digest not in self.sites.present
         }
 
@@ -299,7 +284,7 @@ class Comparison:
         )
 
     def _all(self, build: int) -> Sequence[Source]:
-        digests = next((one.digests for one in self._builds if one.number == build), self.sites.present)
+        digests = self._builds.get(build, self.sites.present)
         return [one for one in map(self.source, digests) if one is not None]
 
     def _module(self, build: int, name: str) -> Source | None:

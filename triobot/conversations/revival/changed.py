@@ -14,7 +14,7 @@ from ...engine.core import Operation as OpenOperation
 from ...engine.records import START, Id, time_of
 from ...exact.sites import KnownSite, SiteLink, Sites
 from ...exact.sources import Source, read_source
-from ...exact.verdicts import NO_OPTION, Build, Comparison, Judge, Told
+from ...exact.verdicts import NO_OPTION, Comparison, Judge, Told
 from ...seams.journals import ConversationRow, StoredCode
 from ...wire.events import Event
 from ...wire.operations import Operation
@@ -38,7 +38,7 @@ def comparison_with(
         text_of: returns a stored source by its digest.
     """
     sites.know(KnownSite(row[0], row[1], SiteLink(row[2], row[3], row[4:])) for row in known.sites)
-    builds = [Build(one.at, one.at, frozenset(one.sources)) for one in known.deployed]
+    builds = {one.at: frozenset(one.sources) for one in known.deployed}
     accepted = [(one.function, one.was, one.now) for one in known.accepted]
 
     def source_of(digest: str) -> Source | None:
