@@ -480,6 +480,25 @@ async def test_what_was_parked_by_count_is_tried_again(
     assert there.deaths == CRASHES + 3
 
 
+async def test_an_order_tries_at_once_what_was_parked_by_count(
+    processes: World, autojump_clock: MockClock
+) -> None:
+    """Even in the process that found it at work at the last kill."""
+    there, _ = processes
+
+    async def order_once_parked() -> None:
+        await trio.sleep(5)
+        rows = there.store.rows_of(GUILTY)
+        if rows and rows[0].parked_because is not None:
+            assert await there.town.dispatcher.chat_calls.order(rows[0], end=False)
+
+    await there.lives(lambda: there.town.says("fatal step", GUILTY))
+    while there.deaths < CRASHES:
+        assert not await there.lives(order_once_parked)
+    assert not await there.lives(order_once_parked)
+    assert there.deaths == CRASHES + 1
+
+
 async def test_a_program_that_does_not_die_counts_nothing(
     processes: World, autojump_clock: MockClock
 ) -> None:

@@ -294,7 +294,7 @@ class ChatActor:
             return
         self.work.commits.consumed([delivery.seq])
         if conversation is not None and conversation.seat.parked and delivery.at > self.born:
-            self.shared.crashes.retry(self.chat_id)
+            self.shared.crashes.retry(order.conversation, self.chat_id)
 
     def _left(self, delivery: Delivery) -> bool:
         """End the conversations that a user's leave ends. Return False if the event still has to be routed.

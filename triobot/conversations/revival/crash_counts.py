@@ -85,7 +85,7 @@ class CrashCounts(trio.abc.Instrument):
     """Crash tracking of a process.
 
     Args:
-        retry: loads a chat from the store once more.
+        reload: loads a chat from the store once more.
 
     Attributes:
         at_work: slots of memory that outlives the process; 0 in an empty slot.
@@ -95,12 +95,12 @@ class CrashCounts(trio.abc.Instrument):
     """
 
     def __init__(
-        self, services: Services, work: Workload, cleanup: Cleanup, retry: Callable[[ChatId], None]
+        self, services: Services, work: Workload, cleanup: Cleanup, reload: Callable[[ChatId], None]
     ) -> None:
         self._services = services
         self._work = work
         self._cleanup = cleanup
-        self.retry = retry
+        self._reload = reload
         self.at_work = services.store.at_work
         self._noted = False
         # Numbers of conversations, by the conversation's own task.
@@ -324,6 +324,11 @@ class CrashCounts(trio.abc.Instrument):
         # Changed code gets a try. If the code still crashes the process, that costs one crash.
         return row.id in self._suspects or (row.parked_because is not None and row.error == self.build)
 
+    def retry(self, seq: int, chat_id: ChatId) -> None:
+        """Try a parked conversation again, whatever its crash count is."""
+        self._tried.add(seq)
+        self._reload(chat_id)
+
     def note_lived(self) -> None:
         """Record that the process is stable or being stopped: a later crash is no part of a crash loop."""
         if self._opening.unclean:
@@ -353,8 +358,7 @@ class CrashCounts(trio.abc.Instrument):
                 at = max(row.updated_at + distance, self._opening.at + int(LIVED * 1000))
                 if at <= now:
                     log.warning("conversation %d, which killed the program, is tried again", row.id)
-                    self._tried.add(row.id)
-                    self.retry(row.chat_id)
+                    self.retry(row.id, row.chat_id)
                     return BETWEEN_RETRIES
                 next_at = min(next_at, at)
         return max((next_at - now) / 1000, 0)
