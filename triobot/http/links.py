@@ -56,7 +56,7 @@ poll: Final[Callable[[], Poll]] = getattr(select, "poll", ByReading)
 """Creates the system's `select.poll`, or its replacement."""
 
 
-class _Link:
+class _SocketLink:
     """A connection's bytes, for one reader and one writer; the link owns the socket.
 
     Attributes:
@@ -94,7 +94,7 @@ class _Link:
 
 
 @final
-class PlainLink(_Link):
+class PlainLink(_SocketLink):
     """A link without TLS."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -180,7 +180,7 @@ class PlainLink(_Link):
 
 
 @final
-class TlsLink(_Link):
+class TlsLink(_SocketLink):
     """A link through TLS; the first read or write completes the handshake."""
 
     def __init__(self, stream: trio.SSLStream[trio.SocketStream]) -> None:
