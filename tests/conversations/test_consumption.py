@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 import attrs
 import pytest
@@ -90,6 +91,29 @@ async def test_who_asks_is_told_once_what_was_added_by_then_is_written() -> None
     consumption.when_written(lambda: told.append("over"))
     await consumption.flush_at_the_end()
     assert told[2:] == ["over"]
+
+
+async def test_a_step_that_leaves_nothing_to_store_wakes_no_task() -> None:
+    """Who asked in the step is told at its end; what the step leaves is stored as ever."""
+    told: list[str] = []
+    async with consuming() as (store, consumption):
+        await trio.testing.wait_all_tasks_blocked()
+        consumption.in_step = True
+        consumption.before_writing(look := partial(told.append, "looked for"))
+        consumption.when_written(lambda: told.append("nothing left"))
+        consumption.look_no_more(look)
+        consumption.end_step()
+        assert told == ["nothing left"]
+
+        consumption.in_step = True
+        consumption.add([PutSetting("one", "1")])
+        consumption.when_written(lambda: told.append(f"written: {consumption.is_written(1)}"))
+        await trio.testing.wait_all_tasks_blocked()
+        consumption.end_step()
+        assert told[1:] == []
+        await trio.testing.wait_all_tasks_blocked()
+        assert told[1:] == ["written: True"]
+        assert await store.setting("one") == "1"
 
 
 async def test_who_wrote_it_is_told_before_anybody_goes_on() -> None:

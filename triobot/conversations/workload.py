@@ -189,8 +189,8 @@ class CommitQueue:
     def end_step(self) -> None:
         """Have the step's writes stored soon, if something of them is left to store.
 
-        Most last steps leave nothing, as a note has the end. Waking the queue's task for nothing would cost
-        an echo 4 % of its function calls.
+        Most last steps leave nothing, as a note has the end. At one connection, waking the queue's task for
+        nothing would cost an echo 97 of its 1,068 function calls.
         """
         self.in_step = False
         if self._looks or self._units or (self._told and self._written < self.added):
