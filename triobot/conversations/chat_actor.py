@@ -90,7 +90,7 @@ class ChatActor:
         self.sender: SenderId | None = None
         self.running: Final = RunningSet(shared.table)
         self.kept: Final = shared.keeping.kept(chat_id)
-        self.kept.writers = self.running.writers
+        self.kept.running = self.running
         self.routing: Final = ChatRouting(shared, chat_id, self.kept, self.mailbox, self.running)
 
     @property

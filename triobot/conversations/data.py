@@ -375,6 +375,14 @@ def of_authors(stored: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in stored.items() if not key.startswith(OURS)}
 
 
+class Writing(Protocol):
+    """The conversations of a place. Kept whole: a bound method would be one more object for each chat."""
+
+    def writers(self) -> Sequence[UnitWriter]:
+        """Return their journal writers, which may have pending changes."""
+        ...
+
+
 @final
 class Kept:
     """The values of one place, as text by key. All readers in this process share this object.
@@ -382,14 +390,14 @@ class Kept:
     Attributes:
         chat_id: number of the place.
         values: the values; None until they are read.
-        writers: returns the journal writers of the place's conversations, which may have pending changes.
+        running: the place's conversations; None if none was in memory.
     """
 
-    __slots__ = ("__weakref__", "_keeping", "_put_early", "_texts", "chat_id", "values", "writers")
+    __slots__ = ("__weakref__", "_keeping", "_put_early", "_texts", "chat_id", "running", "values")
 
     def __init__(self, keeping: Keeping, chat_id: ChatId, texts: Speech) -> None:
         self.values: dict[str, str] | None = None
-        self.writers: Callable[[], Sequence[UnitWriter]] = tuple
+        self.running: Writing | None = None
         self._keeping = keeping
         self.chat_id = chat_id
         self._texts = texts
@@ -419,7 +427,7 @@ class Kept:
     def put(self, key: str, value: str | None, writer: object = None) -> None:
         """Set a value, or delete it with None. Conversations see the change in their next turn."""
         # Other writers' pending changes must come before this change in the commit queue.
-        for other in self.writers():
+        for other in () if self.running is None else self.running.writers():
             if other is not writer:
                 other.flush()
         if self.values is None:
@@ -488,7 +496,8 @@ class Keeping:
         await trio.lowlevel.checkpoint()
         while True:
             kept = self.kept(place)
-            if early := next((writer.ahead for writer in kept.writers() if writer.ahead), None):
+            writers = () if kept.running is None else kept.running.writers()
+            if early := next((writer.ahead for writer in writers if writer.ahead), None):
                 await early.known.wait()  # the store may still refuse the event
             elif kept.values is None:
                 await kept.load()
