@@ -440,6 +440,8 @@ class JournalTables:
         return [self._row(row) for row in found]
 
     def _row(self, row: _Row) -> ConversationRow:
+        if row[0] < 1:
+            raise LookupError("no conversation has such a number")
         return ConversationRow(
             id=ConversationId(row[0]),
             chat_id=ChatId(row[1]),
