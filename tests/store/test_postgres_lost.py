@@ -593,8 +593,13 @@ async def test_whose_server_was_away_at_the_end_is_no_crash(
 async def test_who_waits_is_told_when_the_store_is_free(postgres: Server) -> None:
     taken: list[str] = []
     async with opened(postgres):
-        with trio.move_on_after(0.2) as waiting:
-            await wait_free(postgres.url(), taken=lambda: taken.append("first"))
+        with trio.CancelScope() as waiting:
+
+            def hear() -> None:
+                taken.append("first")
+                waiting.cancel()
+
+            await wait_free(postgres.url(), taken=hear)
         assert waiting.cancelled_caught
     await wait_free(postgres.url(), taken=lambda: taken.append("never"))
     async with trio.open_nursery() as nursery, opened(postgres):
