@@ -51,7 +51,7 @@ from .scopes import lower
 AGAIN: Final = 60_000
 """Milliseconds that a deadline from before a revival waits for effects that run again after the revival."""
 _nature: Final = attrgetter("nature")
-# The kinds of things that can happen next. At the same time, the kind that is listed first happens first.
+# The kinds of things that can happen next. With equal stamps, the kind that is listed first happens first.
 INTERRUPT, EVENT, RESULT, DEADLINE, SLEEP = range(5)
 UNCANCELLABLE: Final = 1_000
 """Number of operations in a row that the end of one block may cut short; no normal cleanup has so many."""
@@ -318,7 +318,8 @@ class Machine(Core):
         """Take the first thing that can happen now. Return False if there is none.
 
         The thing with the smallest stamp is first. A stamp is the time when an event was accepted, when a
-        deadline or a sleep was due, or when a result came.
+        deadline or a sleep was due, or when a result came. A held deadline is left out, and so is an event
+        behind the first that can be taken.
         """
         if not self._reached and not self.reach():
             return False
@@ -414,8 +415,8 @@ class Machine(Core):
 
     def _add_due(self, now: int, found: list[_Candidate]) -> None:
         if self.catching_up:
-            # Events that aren't delivered yet may be older than a deadline, but not older than the delivered
-            # events.
+            # An event that isn't delivered yet may be older than a deadline that is due. No such event is
+            # older than the delivered events, so deadlines up to the newest of these count.
             now = min(now, self.mailbox[-1][1]) if self.mailbox else 0
         busy = self._is_busy()
         for block in self.blocks:
@@ -696,7 +697,9 @@ class Scope:
         self.due = None
 
     def is_held(self, due: int, now: int) -> bool:
-        """Return whether the deadline, which has passed, waits for an effect that is under way."""
+        """Return whether the deadline, which has passed, waits for an effect that is under way: one inside
+        the block, or after a revival any effect of the run.
+        """
         run = self._run
         # Deadlines from before the revival wait for all effects. Otherwise, a question that is sent again
         # after a crash could be cancelled before the user sees the question.

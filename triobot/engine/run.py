@@ -268,7 +268,8 @@ class Run(Machine):
                 operations.
             raises: the author's own error classes, which are raised unchanged.
             in_doubt: raised in place of a repetition, if the effect may have happened before a crash.
-            holds: largest number of milliseconds by which the effect delays the deadlines around it.
+            holds: largest number of milliseconds by which the effect delays the deadlines around it. An event
+                that comes in this time is taken before the deadline.
             inside: whether the body changes only the store. If so, the body need not wait for earlier
                 records.
             beneath: number of the host's frames that await this call.
