@@ -40,9 +40,10 @@ backups. On this page, *the aside* is the aside for the payment's item.
 
 _DUTIES: Final = """\
 `inquire_ok` needs one of two proofs of the capture. The first proof is a verify that was answered `error`,
-between two inquiries that were answered `verified`, if the money can't have gone back meanwhile. The second
-proof is only for a payment without a taker: an answer `verified` once the user can't pay any more, and all
-other money has gone back. If the button can't be removed, a day of such answers without a callback is enough.
+between two inquiries that were answered `verified`, if no money can have gone back before this verify. The
+second proof is only for a payment without a taker: an answer `verified` once the user can't pay any more, and
+uncaptured money has gone back. If the button can't be removed, a day of such answers without a callback is
+enough.
 
 The work under *to do* begins once the move is durable. *Send* shows the button or sends the invoice. *Verify*
 asks the platform to capture the money. *Inquire* asks the platform for the payment's state, and captures
@@ -133,7 +134,7 @@ _APART: Final = (
     ),
     (
         "`parked`",
-        "the fact only informs an operator, and each start repeats the fact",
+        "the fact only raises an alarm, and each start of the bot records the fact again",
     ),
     (
         "`taker_gone` and `handler_failed` of a conversation that ends without running its code, such as a "
