@@ -173,8 +173,8 @@ class EarlyDoor:
                 raise coming.error
             # The conversation was reloaded without the event, which is now stored like any other event.
             coming = Coming(self, event)
-        # A join that begins nothing is recorded when the join is routed, as a leave may be routed before the
-        # join.
+        # A join that starts no conversation is recorded later, when the join is routed: a leave may be routed
+        # before the join.
         joins = [joined(event.chat_id)] if type(event) is Join and coming.begins is not None else ()
         commit = partial(hand_on, coming.accepted)
         try:

@@ -324,7 +324,7 @@ class ChatRouting:
     # --- incoming events
 
     def decide(self, delivery: Delivery) -> Decision:
-        """Decide about an event in its turn."""
+        """Decide where the next event of the chat goes."""
         waits, live = self._places.waits(delivery.event, delivery.at)
         watches = self._places.watches(delivery.event, delivery.at)
         if live is not None and self._places.is_typed_for_parked(delivery):
@@ -332,7 +332,7 @@ class ChatRouting:
         return routing.decide(self._case(delivery, watches, waits, live))
 
     def jump(self, delivery: Delivery) -> Drop | Start | Give | Halt | Order | None:
-        """Decide about an event ahead of its turn. Return None if the event isn't urgent."""
+        """Decide where an event goes ahead of earlier events. Return None if the event isn't urgent."""
         return routing.jump(self._case(delivery, self._places.watches(delivery.event, delivery.at)))
 
     def decide_at_rest(self, delivery: Delivery) -> Decision:

@@ -135,7 +135,7 @@ class CommitQueue:
 
     Attributes:
         added: number of units that were added so far.
-        in_step: whether a step of a conversation's task runs, so that `end_step` follows.
+        in_step: whether the event loop runs a conversation's task now. `end_step` follows.
     """
 
     def __init__(self, store: Store, raise_alarm: RaiseAlarm) -> None:
@@ -187,10 +187,10 @@ class CommitQueue:
         self._stir()
 
     def end_step(self) -> None:
-        """Have the step's writes stored soon, if something of them is left to store.
+        """Wake the queue's task if a step of a conversation's task has left something to store.
 
-        Most last steps leave nothing, as a note has the end. At one connection, waking the queue's task for
-        nothing would cost an echo 97 of its 1,068 function calls.
+        The last step for an event mostly leaves nothing, because a note has already stored the event's end.
+        At one connection, an unnecessary wake-up would cost an echo 97 of its 1,068 function calls.
         """
         self.in_step = False
         if self._looks or self._units or (self._told and self._written < self.added):

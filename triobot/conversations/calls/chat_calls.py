@@ -216,7 +216,7 @@ async def put_in(
     also: Sequence[Write],
     on_commit: Callable[[InboxRow], None] = _ignored,
 ) -> InboxRow | None:
-    """Store an inbox row from code, with the writes `also`; return None if the row's key was stored before.
+    """Store an inbox row that code has made, and the writes `also`; return None if the row's key is known.
 
     Args:
         what: name of the row's content in the error.

@@ -429,7 +429,7 @@ def _and(found: Sequence[PaymentNotice], notice: PaymentNotice) -> list[PaymentN
 
 
 def _ends(found: Sequence[PaymentNotice]) -> bool:
-    """Whether a notice ends the charge: any but a "retry"."""
+    """Whether one of the notices ends the charge; a "retry" doesn't."""
     return any(notice.outcome != "retry" for notice in found)
 
 

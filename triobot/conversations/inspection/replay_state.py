@@ -68,7 +68,7 @@ class ReplayState:
 
     @property
     def line(self) -> str:
-        """First line in which a branch waits: the line of the coroutine itself, or of a child."""
+        """Line of the first branch that waits in the author's code; "?" if no branch does."""
         return next((spot.line for spot in self.spots.values() if spot.lines), "?")
 
     def words(self) -> str:

@@ -147,8 +147,8 @@ class Cleanup:
     ) -> None:
         """Send an operation, unless `still()` is false by then. Then call `over()`.
 
-        `over()` is called once the operation was sent, was skipped or has failed. But at the program's stop
-        an operation that was not delivered is left to the next start.
+        `over()` is called once the operation was sent, was skipped or has failed. But if the program's stop
+        prevents the delivery, `over()` isn't called, and the next start sends the operation.
 
         Args:
             taken: event that led to the operation and may not be stored yet. The operation waits until the
@@ -193,15 +193,15 @@ class Cleanup:
             self._begin(chat_id, message_id, _Owed(text, kept=False), taken)
 
     def owe_words(self, chat_id: ChatId, conversation: int, words: str) -> Sequence[Write]:
-        """Owe the user a message about a conversation. Return the write for the conversation's end.
+        """Record a message about a conversation as owed. Return the write for the conversation's end.
 
-        Call `say_owed` once the conversation has ended; otherwise the next start sends the message.
+        Call `say_owed` once the conversation has ended. After a crash, the next start sends the message.
         """
         self._owed.setdefault(chat_id, {})[f"{_SAY}{conversation}"] = _Owed(words, kept=False)
         return [PutData(chat_id, OWED, f"{_SAY}{conversation}")]
 
     async def say_owed(self, chat_id: ChatId, conversation: int, taken: EarlyEvent | None) -> None:
-        """Send the message that `owe_words` owed; queued at once, before the chat's next message."""
+        """Send the message that `owe_words` has recorded; it is queued before the chat's next message."""
         debt = f"{_SAY}{conversation}"
         if (owed := self._owed.get(chat_id, {}).get(debt)) is not None:
             self._work.working(1)

@@ -50,7 +50,7 @@ def comparison_with(
 
 @final
 class OldCode:
-    """The old code of a store, as far as it was read, for the comparison of the store's journals.
+    """Old builds of a store, with the sources read so far, for comparisons with the current code.
 
     Args:
         sites: sites of the current code.
@@ -123,7 +123,7 @@ class Changed:
         return None if found is None else str(found)
 
     def part_at_option(self, option: object) -> str:
-        """Record that a chosen option is no option any more; return the difference."""
+        """Record the difference that the code no longer offers a chosen option; return its text."""
         return str(self.judge.part(NO_OPTION.format(repr(option))))
 
     def standing(self, operations: Sequence[OpenOperation]) -> str | None:

@@ -90,8 +90,8 @@ class CrashCounts(trio.abc.Instrument):
     Attributes:
         at_work: slots of memory that outlives the process; 0 in an empty slot.
         early: inbox rows of conversations that crashed the last process before their first record was stored.
-        claims: whether filters may read events before the events are stored: not after a crash in such a
-            filter, until the process is stable. So the next crash is counted for the event's row.
+        claims: whether filters may read events that aren't stored yet. After a crash in such a filter, this
+            is False until the process is stable, so that another crash is counted for the event's row.
     """
 
     def __init__(

@@ -337,7 +337,7 @@ class Rested:
 
 
 def write_rests(position: int, operations: Sequence[OpenOperation], last: object) -> str | None:
-    """Encode, for a conversation's row, the operations that it waits at; None if the journal implies them.
+    """Encode a conversation's waiting operations for its row; None if the journal implies them.
 
     The journal implies a single waiting operation with the last record's site, as in an `ask`, and a single
     running effect.
@@ -359,7 +359,7 @@ def write_rests(position: int, operations: Sequence[OpenOperation], last: object
 
 
 def moved_rests(position: int, stored: Stored) -> str | None:
-    """Encode the stored waiting operations for a new position. No newer record has changed the operations."""
+    """Encode the waiting operations of a row for a new position; no newer record has changed them."""
     told = [attrs.astuple(one) for one in read_rests(stored.row, stored.records).values()]
     return json.dumps((position, told)) if told else None
 

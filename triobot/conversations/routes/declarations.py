@@ -289,7 +289,7 @@ def check_names(formerly: object) -> tuple[str, ...]:
 
 
 def is_per_sender(per: object) -> bool:
-    """Return whether each member has a conversation of their own, by the word for its owner.
+    """Return whether `per` gives each member a conversation of their own.
 
     Raises:
         ConfigError: `per` is another word.

@@ -76,7 +76,7 @@ Kinds: TypeAlias = frozenset[frozenset[KindPath]]
 
 
 def _unknown() -> Kinds:
-    """Return kinds that equal no other filter's."""
+    """Return new kinds, which no other filter has."""
     return any_of((object(),))
 
 
@@ -96,7 +96,7 @@ def wider(kinds: frozenset[KindPath]) -> Iterator[frozenset[KindPath]]:
 
 
 def path_of(word: str, kind: type[object]) -> KindPath:
-    """Return the path of values of a class; a base class's path includes the values."""
+    """Return the path of a class's values. The path of a base class is a beginning of this path."""
     return (word, *reversed(kind.__mro__))
 
 
@@ -404,9 +404,9 @@ def kept(key: ReadKey[S], condition: Callable[[S], bool] | None = None) -> Filte
     """Take events of chats with a true value under a key, or with a value for which `condition` returns true.
 
     The filter reads the same data as the chat's conversations; the journal records which conversation got the
-    event. The data are loaded with the event, but only in bots
-    with a route that uses `kept`. An empty slot has its key's default; without a default, the filter takes
-    nothing. The filter can't read data of a person or of the bot, because filters can't wait.
+    event. The data are loaded with the event, but only in bots with a route that uses `kept`. An empty slot
+    has its key's default; without a default, the filter takes nothing. The filter can't read data of a person
+    or of the bot, because filters can't wait.
 
     Args:
         condition: function of the value, with the same rules as for `when`.

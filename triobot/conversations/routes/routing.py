@@ -15,7 +15,7 @@ member's leave ends that member's conversation.
 
 A wait has the filter of a waiting conversation, and its policy for other events. It opens before its question
 is sent. Events given to the wait are in the run's mailbox until the task waits; then a record takes one
-event. Before that record, the events can still be routed again. A watch has the filter for the events that
+event. Until this record is made, the events can be routed again. A watch has the filter for the events that
 end an open block.
 
 Pure: functions return decisions, and callers act. If a filter of a route or block fails, `failed` is called,
@@ -262,8 +262,8 @@ class Seat:
     Attributes:
         waits: the branches' open waits.
         watches: open blocks that an event may end.
-        awaited: paid charges that wait until an aside has delivered the goods. The callback of a charge is
-            called with the result.
+        awaited: charges that wait until an aside has delivered the goods, by payment. Each value is the
+            function to call with the aside's result.
         parked: whether the conversation is parked: it can't go on, and waits for corrected code or an
             interrupt.
     """

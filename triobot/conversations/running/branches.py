@@ -75,7 +75,7 @@ class Onlooker:
         """A question is over, so the message shows no buttons any more."""
 
     def charges(self, number: RefId, *, waits: bool) -> None:
-        """A charge has opened payment `number` and waits for its money, or, without `waits`, has ended."""
+        """A charge waits for the money of payment `number`; without `waits`, this charge has ended."""
 
 
 code_tasks: Final[dict[trio.lowlevel.Task, int]] = {}
