@@ -109,7 +109,7 @@ class StoreFile:
         self._closed = False
 
     def copy(self, target: Path, now: int, *, between: Callable[[], None]) -> None:
-        """Make a backup, in a thread of its own, while another thread runs batches.
+        """Make a backup. The calling thread does nothing else; another thread runs batches meanwhile.
 
         Writes by this connection go into the copy as well, so the copy has the state of the store at the end
         of the copying.

@@ -35,7 +35,7 @@ class _LogHead:
 
     Attributes:
         salts: the salts of all entries of the log.
-        sum: checksum of the head, with which the first entry's checksum begins.
+        sum: checksum of the head; the first entry's checksum continues from it.
         entry_size: size of an entry in bytes, header included.
         big_endian: byte order of the words in a checksum.
     """

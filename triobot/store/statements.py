@@ -285,7 +285,7 @@ class Tables:
         if self._swept_to is None:
             self._swept_to = get_meta(self._sql, _SWEPT_TO) or ""
         self.noted, since = 0, self._swept_to
-        ages = ONCE_FOR, self.retention.keys, REPEATED_WITHIN  # as `_OLD` takes the times before these
+        ages = ONCE_FOR, self.retention.keys, REPEATED_WITHIN  # in the order of `_OLD`
         end: tuple[str] | None = self._sql.execute(
             "SELECT key FROM deliveries WHERE key > ? ORDER BY key LIMIT 1 OFFSET ?", (since, most)
         ).fetchone()

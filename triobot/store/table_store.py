@@ -58,8 +58,8 @@ class _Reads:
 def _reads(
     part: Callable[[Tables], T], method: Callable[Concatenate[T, P], R]
 ) -> Callable[Concatenate[_Reads, P], Awaitable[R]]:
-    """Return a query: calls a method of a part of the tables, in the writer's thread."""
-    name = method.__name__  # found by name: an engine, or a model of the rows, has its own method
+    """Make a query that calls a method of a part of the tables, in the writer's thread."""
+    name = method.__name__  # called by name: an engine's tables, or a test's, may override the method
 
     async def read(self: _Reads, /, *given: P.args, **named: P.kwargs) -> R:
         def work(tables: Tables) -> R:
@@ -225,7 +225,7 @@ class Store(_Reads):
 
     Attributes:
         read: runs a function that changes no row.
-        payments, alarms, broadcasts, code: queries of these.
+        payments, alarms, broadcasts, code: queries of payments, alarms, broadcasts and the author's code.
         held: returns the number of seconds for which the store will certainly still belong to this process.
             While the number is 0, the process must begin nothing that other programs notice. None: the store
             belongs to this process until the process ends.

@@ -215,7 +215,7 @@ class Transactions:
     """Runs batches on one connection, one at a time.
 
     Args:
-        begun: called with the word of each log, once the log's first commit is durable.
+        begun: called once a log's first commit is durable, with the word that identifies the log.
     """
 
     def __init__(
@@ -259,7 +259,7 @@ class Transactions:
         return each_behind_noted(batch, self.run_alone)
 
     def checkpoint_due(self) -> bool:
-        """Return whether the log has become long since the last checkpoint."""
+        """Return whether the log has grown so long that a checkpoint is due."""
         return self._mark is None and reaches(self._log, _CHECKPOINT_AT)
 
     def checkpoint(self, *, erase: bool = False) -> None:

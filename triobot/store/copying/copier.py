@@ -5,8 +5,8 @@ payments, keys of signals and data of chats refer to them: a conversation has th
 given after the copying are larger. The order of the steps ensures that a bot never runs on both stores:
 
 1. The transaction that makes the copy marks it as *half copied*. Only the copier opens such a copy.
-2. One transaction copies all rows, and counts them table by table. If it fails, nothing was copied, and the
-   same command begins again.
+2. One transaction copies all rows, and counts them table by table. If the transaction fails, nothing was
+   copied, and the same command begins again.
 3. The source gets a note of the copy's address: no bot starts on the source any more.
 4. The mark *half copied* is removed from the copy. If step 3 was the last, the same command does only this.
 
@@ -38,7 +38,7 @@ def copy_elsewhere(
 ) -> int | None:
     """Copy a store into a new store at another address, and mark the old store as moved there.
 
-    After an interruption at any point, the same call makes the copy.
+    After an interruption at any point, the same call completes the copy.
 
     Args:
         stamp: the bot's stamp, for both stores.
@@ -104,7 +104,7 @@ def _copy(source: CopyEnd, copy: CopyEnd, tell: Callable[[str], None]) -> int:
     last, expected = last_number(source.sql), [table.count(source.sql) for table in TABLES]
 
     def put_all() -> None:
-        # An attempt that ended before its last steps has left its rows.
+        # An attempt that ended after this transaction, and before the source was marked, has left its rows.
         for name in ("settings", *(table.name for table in TABLES)):
             sql.execute(f"DELETE FROM {name}")
         for table, many in zip(TABLES, expected, strict=True):

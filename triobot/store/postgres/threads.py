@@ -40,7 +40,7 @@ def cut(connection: Connection) -> None:
 
 
 def give_up(when: Callable[[], bool], do: Callable[[], None], over: threading.Event) -> None:
-    """In a new thread: as soon as `when()` is true, call `do` again and again until `over` is set."""
+    """Call `do` repeatedly, in a new thread, once `when()` is true and until `over` is set."""
 
     def watch() -> None:
         while not over.wait(_AGAIN):
