@@ -82,7 +82,7 @@ class Finding:
         operation: operation with the difference.
         parting: difference between the recorded line and the current line; None if no lines differ.
         reworded: pairs of lines that differ only in their texts.
-        again: whether the question would be sent again, since its buttons have changed.
+        again: whether the question would be sent again, because the question's buttons have changed.
         stands: line at which the conversation waits; "?" if it doesn't wait, or would be parked.
         since: time of the last record, in wall-clock milliseconds; 0: no record.
     """

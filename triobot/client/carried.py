@@ -33,10 +33,10 @@ class Carrier:
 
     Args:
         transport, media_transport, lent: see `PlatformClient`.
-        connections: the number of connections to allow.
+        connections: largest number of connections of the default transport.
 
     Raises:
-        ConfigError: a transport isn't one of httpx's.
+        ConfigError: a transport isn't an `httpx.AsyncBaseTransport`.
 
     Attributes:
         transport: transport of the operations.

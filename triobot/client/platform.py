@@ -73,7 +73,7 @@ class PlatformClient:
         base_url: such as ``https://api.example.com``; operations' paths are appended. ``http://`` is for this
             machine only.
         token: the service's token, from the developer portal.
-        transport: transport of the operations, of httpx; closed with the client. None: connections of
+        transport: httpx transport of the operations; closed with the client. None: connections of
             `triobot.http`, and httpx's own transport for files, or for everything if that package is missing.
         media_transport: transport of downloads. A transport of yours must itself check the IP addresses that
             it connects to. The other rules for downloads still apply, and the transport never gets the token.

@@ -59,7 +59,7 @@ class Terms:
         self._token_bytes = self._token.reveal().encode("ascii")
 
     def headers(self, content_type: str, length: int | str) -> dict[str, str]:
-        """Return the headers of a request with a body of this type and length; the length is the last."""
+        """Return the headers of a request with a body of this type and length; ``Content-Length`` is last."""
         return {
             "Host": self.base.netloc,
             "User-Agent": USER_AGENT,

@@ -209,7 +209,7 @@ class Reading:
         return any(one in self._calls or getattr(one, "id", "") in self._own for one in ast.walk(node))
 
     def _own_call(self, call: ast.Call, scope: _Scope) -> ast.AST:
-        """Describe the line's own call; its arguments are described only if it calls a helper."""
+        """Describe the line's own call: a helper's with the arguments, the operation itself without."""
         if self._is_inner:
             return ast.Name("_")
         match call.func:

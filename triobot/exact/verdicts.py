@@ -102,12 +102,12 @@ class Parting:
 
 @final
 class Comparison:
-    """Sources and sites of the old builds and the current build, with results for all conversations.
+    """Comparison of a store's old builds with the current build; its results serve all conversations.
 
     Args:
         sites: sites of the store and of the running code.
-        builds: for each old build, in order: digests of the sources that ran together, by the start of the
-            first run in wall milliseconds, which serves as the build's number.
+        builds: digests of each old build's sources, in order. The key is the build's number: the start of its
+            first run, in wall milliseconds.
         source_of: returns an old source by its digest, or None.
         formerly: current ``module.function`` names by old names.
         accepted: changes that an author has accepted.
@@ -337,7 +337,7 @@ class Told(NamedTuple):
     Attributes:
         print: fingerprint of the arguments.
         sites: sites of all operations that the branch has begun since its last record. The last site is the
-            operation's own. Empty if no author's code is known there.
+            operation's own. Empty if the author's line is unknown.
     """
 
     id: int | str

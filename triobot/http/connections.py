@@ -170,9 +170,7 @@ class Connections:
         self._idle: deque[tuple[ClientConnection, float]] = deque()
 
     def close(self) -> None:
-        """Close idle connections now, and busy connections after their requests. No connection is opened any
-        more.
-        """
+        """Close the idle connections now, and each busy connection after its request; open none any more."""
         self._closed = True
         self.close_idle()
 
@@ -181,8 +179,9 @@ class Connections:
             self._close_oldest()
 
     def idle(self) -> ClientConnection | None:
-        """Take the idle connection that was used last and is quiet (no byte and no end has arrived); None if
-        there is none.
+        """Take the most recently used idle connection that is quiet; None if there is none.
+
+        Connections that aren't quiet are closed: a byte, an end or a failure has arrived.
         """
         if not self._idle:
             return None

@@ -31,7 +31,7 @@ _log = logging.getLogger("triobot.outbox")
 
 @final
 class Attempts:
-    """The ends of all attempts, and the counters of the outcomes.
+    """Ends attempts by the rules of retries, and counts the outcomes.
 
     Args:
         lanes: the lanes of the deliveries.

@@ -167,7 +167,7 @@ Fact: TypeAlias = Plain | SendOk | Adopted | Hint | PaymentAnswer | SetForward
 
 
 def name_of(entry: Entry, fact: Fact, now: int) -> FactName:
-    """Return the table's name of a fact that happens to an entry."""
+    """Return the name under which the table has this fact, which may depend on the entry."""
     match fact:
         case Plain("restored") if entry.state in UNPAID and not entry.verifiable:
             return "restored_unnamed"

@@ -338,7 +338,7 @@ class HeldReload:
         if held.taking is not None:
             return False  # this conversation holds the reload until its replacement is written
         if held.way == "end" and not self._runs:
-            return True  # the next process ends the conversation before its code runs
+            return True  # the next process ends this conversation without running its code
         try:
             rows = await self._journals.waiting()
         except TravelError:

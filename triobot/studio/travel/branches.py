@@ -1,9 +1,10 @@
 """A branch: a conversation continues from a notch in another way, on the real runtime, in virtual time.
 
 A branch starts the bot as after a restart, at the time of the notch. The store in memory contains the journal
-up to the notch, and the emulated platform contains the chat. A branch begins where no payment is under way: a
-journal lacks the ledger's rows. So a charge begins again in the branch. A branch sends nothing to the outside
-and changes nothing outside. The branch is discarded when the block of `open_branch` ends.
+up to the notch, and the emulated platform contains the chat. A branch begins where no payment is under way,
+because a journal lacks the ledger's rows: from a notch within a charge, the branch begins before the charge,
+and the code charges again. A branch sends nothing to the outside and changes nothing outside. The branch is
+discarded when the block of `open_branch` ends.
 
 No time passes between two calls. The clock of the surrounding program jumps when all tasks wait, so the
 program must wait for the branch in a thread (`triobot.testing.virtual`).
@@ -356,8 +357,8 @@ async def open_branch(
 
     Args:
         stored: the conversation's journal.
-        beside: journals of the chat's other conversations. Their state as of the notch is restored too,
-            unless they charge or give for a payment then.
+        beside: journals of the chat's other conversations, which are restored as of the notch too.
+            Conversations that then waited for a payment, or gave its goods, are left out.
         group: whether the chat is a group; None derives it from the journal.
         settings: the bot's settings, of which the branch replaces some; None: the defaults.
         numbers: the branch's messages get numbers above this number.
@@ -365,7 +366,7 @@ async def open_branch(
         sent: the words that were sent, by operation; the current code may have other words.
 
     Raises:
-        ConfigError: there is no such notch, the conversation gives for a payment, or time isn't virtual.
+        ConfigError: there is no such notch, the conversation is a payment's aside, or time isn't virtual.
         NondeterminismError: the code differs from the journal before the notch.
     """
     settings = settings or Settings()
@@ -442,7 +443,7 @@ def _settings_of(settings: Settings, exchange: Exchange) -> Settings:
 
 
 def _gives(stored: Stored) -> bool:
-    """Whether a conversation is the aside that gives for a payment."""
+    """Whether a conversation is the aside for a payment."""
     event = asked_of(read_opening(stored.records[0]).event)
     return isinstance(event, Call) and isinstance(event.value, Captured)
 
