@@ -376,10 +376,10 @@ def of_authors(stored: Mapping[str, str]) -> dict[str, str]:
 
 
 class Writing(Protocol):
-    """The conversations of a place. Kept whole: a bound method would be one more object for each chat."""
+    """The conversations of a place. `Kept` has this object: a bound method would be one more object."""
 
     def writers(self) -> Sequence[UnitWriter]:
-        """Return their journal writers, which may have pending changes."""
+        """Return the conversations' journal writers, which may have pending changes."""
         ...
 
 
