@@ -214,8 +214,8 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "The bot runs on a restored backup.",
         "Work done after the backup is unknown to the store. The bot may repeat this work, and give "
         "goods again.",
-        "`triobot alarms` names each payment that was captured before. Compare these payments with "
-        "your other systems.",
+        "`triobot alarms` names each payment that may have been captured after the backup. Compare these "
+        "payments with your other systems.",
         once=True,
     ),
     "amount_mismatch": About(
