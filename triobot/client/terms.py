@@ -176,8 +176,8 @@ def _date(said: str) -> datetime | None:
 def broken_off(status: int, failure: Failure, cause: Exception | None = None) -> Reply:
     """Return the answer of a request that failed; without a `cause` the request timed out.
 
-    A status that was read counts, although the text after it is lost. Without a status (0), `failure` is
-    raised.
+    If a status was read, the answer has this status, although the text after it is lost. Without a status
+    (0), `failure` is raised.
     """
     failure.__cause__ = cause
     if not status:

@@ -717,7 +717,9 @@ class Chat(Room[E_co]):
         late: Late = "deliver",
         otherwise: OtherwisePolicy | None = None,
     ) -> None:
-        """Send an invoice for the wallet page; return when the invoice is paid. The amount is in rials.
+        """Send an invoice for the wallet page; return when it is paid and the goods are given.
+
+        The amount is in rials.
 
         Args:
             expires: seconds from 300 to 604,800; None for the platform's own limit of one day.

@@ -299,7 +299,10 @@ class Machine(Core):
             self._give(op, FELT if record[0] == CUT else record)
 
     def _taken_by(self, record: Record, verb: str) -> Operation | None:
-        """Return the operation that takes a record. If the code differs, the run gets stuck: None."""
+        """Return the operation that takes a record.
+
+        If the code differs, stop the run as stuck, and return None.
+        """
         id, kind = record[2], record[3]
         op = next((op for op in self.resting if op.id == id), None)
         asks = op or next((one for one in self.resting if one.branch.path == path_of(id)), None)

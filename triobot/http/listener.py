@@ -37,7 +37,7 @@ _BEHIND: Final = 8
 # Expired connections closed in a row, and the pause in seconds after them.
 _TOGETHER: Final = 4
 _AT_LEISURE: Final = 0.01
-# Seconds until the next attempt, if no connection of a full listener can be closed.
+# Seconds until a full listener accepts again, if none of its connections can be closed.
 _PAUSE: Final = 0.02
 # When descriptors run out: the number left to the rest of the process, and the seconds until the listener
 # uses more descriptors again.

@@ -165,5 +165,5 @@ class Outbox(Protocol):
         ...
 
     def drop(self, chat: Recipient) -> None:
-        """Delete the queue of a chat that the bot has left; waiting tasks get ForbiddenError."""
+        """Delete the queue of a chat that the user has left; waiting tasks get ForbiddenError."""
         ...

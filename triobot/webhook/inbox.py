@@ -178,7 +178,7 @@ class Inbox:
         self.deliver = deliver
         self._half_full = False
         self._told: dict[str, tuple[float, int]] = {}
-        # Keys of the deliveries being stored; the value exists only if another delivery waits.
+        # Deliveries being stored, by key; the value is None unless a delivery with the same key waits.
         self._coming: dict[str, _BeingStored | None] = {}
         self._failing = False
         self._failed = trio.Event()

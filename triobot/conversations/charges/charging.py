@@ -495,7 +495,7 @@ async def invoice(
     late: Late,
     otherwise: OtherwisePolicy | None,
 ) -> None:
-    """Send an invoice, and wait until it is paid on the wallet page."""
+    """Send an invoice, and wait until it is paid on the wallet page and the goods are given."""
     actor = BUTTON_LIFE if expires is None else expires
     asked = _asked(operations, "invoice", amount, text, item, "IRR", late, actor)
     operation = CreateInvoice(asked.chat_id, amount, text, expire_time=expires)

@@ -143,7 +143,7 @@ class Code:
         return KeepCode(tuple(new), rows, deployed)
 
     def place(self, operations: Iterable[OpenOperation], stored: Stored) -> None:
-        """Set the sites of operations that a replay began, from the row or from the waiting frames."""
+        """Set the sites of operations that a replay began: from the row, else from waiting tasks' frames."""
         rests = read_rests(stored.row, stored.records)
         for op in operations:
             known = rests.get(op.id)

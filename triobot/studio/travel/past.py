@@ -133,7 +133,7 @@ def event_of(record: Record) -> Event | None:
     return None
 
 
-# --- the replay's reports
+# --- the state at a notch
 
 
 @final
