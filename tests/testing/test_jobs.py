@@ -400,7 +400,7 @@ def test_code_does_not_start_a_job() -> None:
     @bot.every(MINUTE, name="poll")
     async def poll(job: Room[Tick]) -> None: ...
 
-    with pytest.raises(ConfigError, match="a job, which the clock starts"):
+    with pytest.raises(ConfigError, match="poll is a job: the clock starts it"):
         table_of(bot).route_of(poll, (), "bot.py:7: start()")
 
 
