@@ -77,8 +77,8 @@ _TOGETHER: Final = (
         "the row of the inbox that starts the aside",
     ),
     (
-        "`taker_gone`, when a charge ended or its button was replaced",
-        "the record of the event or deadline that ended the charge or replaced the button",
+        "`taker_gone`, when a charge ended",
+        "the record of the event or deadline that ended the charge",
     ),
     (
         "`settled` or `handler_failed` at the end of the aside",

@@ -400,8 +400,7 @@ def _told(before: Entry, after: Entry, row: Transition, fact: Fact) -> tuple[Ent
         # Only an examination that began after the callback confirms a decline.
         if after.decline is None or not after.clean or after.hinted:
             return after, None
-        # "retry": the payment is unpaid, but the user may press again. If the payment's number is used up,
-        # the next attempt gets a new number.
+        # "retry": the payment is unpaid, but the user may press again.
         word: Outcome = "declined" if after.decline in REFUSED else "retry"
         return attrs.evolve(after, decline=None), Notice(word, after.decline)
     if isinstance(fact, Hint):
