@@ -128,10 +128,10 @@ class Texts:
 
 
 def _translated(name: str, text: str, translate: Callable[[str], str]) -> str:
-    translated = translate(text)
+    translated, fills = translate(text), [one for one in ("label", "command") if f"{{{one}}}" in text]
     try:
-        filled_in = translated.format(label="label", command="command")
-    except (AttributeError, ValueError, LookupError) as error:
+        filled_in = translated.format(**dict.fromkeys(fills, name))
+    except (AttributeError, TypeError, ValueError, LookupError) as error:
         wrong = f"can't be filled in: {kind_of(error)}"
         raise ConfigError(f"Texts.translated(): the translation of {name} {wrong}") from None
     if not filled_in:
