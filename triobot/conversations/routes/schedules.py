@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import Enum
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from typing import Final, TypeAlias, final
 
 from ...base.frozen import guarded
 from ...errors import ConfigError, UnrecordableError
 from ...seams.values import encode_value, register
-
-if TYPE_CHECKING:
-    pass
 
 SHORTEST: Final = timedelta(seconds=10)
 """Shortest interval. For shorter intervals, use a loop in `Bot.background`."""
