@@ -120,15 +120,38 @@ def test_what_was_paid_for_is_given_by_asides(kind: str) -> None:
     assert "@bot.aside" in said
 
 
-def test_what_was_paid_for_is_given_by_one_aside() -> None:
+class Item:
+    """A class of items."""
+
+
+class Priced:
+    """A class that items have beside."""
+
+
+class Pizza(Item, Priced):
+    """An item of both."""
+
+
+@pytest.mark.parametrize(("first", "second"), [(int, bool), (Item, Pizza), (Priced, Pizza)])
+@pytest.mark.parametrize("taken", [paid, signal])
+def test_what_was_paid_for_is_given_by_one_aside(
+    first: type[object], second: type[object], taken: Callable[[type[object]], Filter[Any]]
+) -> None:
     """The second would never give; one for another item is no mistake."""
 
     def declare(router: Router) -> None:
-        router.aside(paid(int))(route("first"))
-        router.aside(paid(str))(route("other"))
-        router.aside(paid(bool))(route("second"))
+        router.aside(taken(first))(route("first"))
+        router.aside(taken(str))(route("other"))
+        router.aside(taken(second))(route("second"))
 
     assert "second (" in refusal(declare)
+
+
+def test_many_alternatives_of_several_filters_are_not_compared() -> None:
+    """They would take minutes and gigabytes at the start."""
+    some, more = in_chat(*range(1, 1001)), by(*range(1, 1001))
+    assert len((some & by(1)).kinds) == 1000
+    assert len((some & more).kinds) == 1
 
 
 def test_filters_that_differ_are_no_mistake() -> None:

@@ -31,7 +31,7 @@ from ...wire.markup import Currency as WireCurrency
 from ..calls.signals import PaymentArrived
 from ..notices import Gift, Keyless
 from ..routes.declarations import Route, Table
-from ..routes.filters import Filter, Setting, any_of, path_of
+from ..routes.filters import Filter, Setting, kinds_of
 from ..running.lines import calling_line, is_authors, running_frames
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def paid(kind: type[T]) -> Filter[Paid[T]]:
         money = cast("Paid[object]", found.paid)
         return cast("Paid[T]", money) if isinstance(money.item, kind) else None
 
-    return Filter(see, f"paid({kind.__name__})", True, any_of(path_of("paid", kind)))
+    return Filter(see, f"paid({kind.__name__})", True, kinds_of("paid", kind))
 
 
 def aside_for(table: Table, chat_id: ChatId, money: Paid[object]) -> tuple[Route, object] | None:

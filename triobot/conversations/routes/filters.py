@@ -37,6 +37,7 @@ S = TypeVar("S")
 C = TypeVar("C", bound=Content, default=Content)
 V = TypeVar("V", bound=Hashable, default=str)
 
+_COMPARED: Final = 1_000  # alternatives of one filter; more would delay the start
 REMEMBERED: Final = 10_000
 """Number of senders that are remembered; the sender that was silent longest is forgotten first."""
 
@@ -86,7 +87,8 @@ def any_of(*paths: KindPath) -> Kinds:
 
 
 def _both(first: Kinds, second: Kinds) -> Kinds:
-    return frozenset(one | other for one in first for other in second)
+    many = len(first) * len(second) > _COMPARED
+    return _unknown() if many else frozenset(one | other for one in first for other in second)
 
 
 def wider(kinds: frozenset[KindPath]) -> Iterator[frozenset[KindPath]]:
@@ -95,9 +97,9 @@ def wider(kinds: frozenset[KindPath]) -> Iterator[frozenset[KindPath]]:
     return (frozenset(chosen) - {()} for chosen in product(*paths))
 
 
-def path_of(word: str, kind: type[object]) -> KindPath:
-    """Return the path of a class's values. The path of a base class is a beginning of this path."""
-    return (word, *reversed(kind.__mro__))
+def kinds_of(word: str, kind: type[object]) -> Kinds:
+    """Return the kinds of a filter that takes values of a class: the class and all its base classes."""
+    return frozenset({frozenset((word, one) for one in kind.__mro__)})
 
 
 @final
@@ -500,7 +502,7 @@ def signal(kind: type[S]) -> Filter[S]:
         found = cast("object", event)
         return found.value if isinstance(found, Signal) and isinstance(found.value, kind) else None
 
-    return Filter(see, f"signal({kind.__name__})", True, any_of(path_of("signal", kind)))
+    return Filter(see, f"signal({kind.__name__})", True, kinds_of("signal", kind))
 
 
 def starting() -> Filter[Message[Content] | Join]:
