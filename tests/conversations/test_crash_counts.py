@@ -8,8 +8,10 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import TypeAlias
+from types import SimpleNamespace
+from typing import Any, TypeAlias
 
+import attrs
 import pytest
 import trio
 from doubles import FakeOutbox, FakeStore
@@ -478,6 +480,23 @@ async def test_what_was_parked_by_count_is_tried_again(
     (row,) = there.store.rows_of(GUILTY)
     assert row.parked_because is None
     assert there.deaths == CRASHES + 3
+
+
+async def test_what_is_imported_late_keeps_nobody_from_a_try(
+    processes: World, autojump_clock: MockClock
+) -> None:
+    """The running code has another number then; the process is the one that has parked it, as before."""
+    there, _ = processes
+
+    async def imports_late() -> None:
+        await trio.sleep(1)
+        crashes: Any = there.town.dispatcher.crashes
+        crashes._services = attrs.evolve(crashes._services, code=SimpleNamespace(build=7))
+
+    await there.lives(lambda: there.town.says("fatal step", GUILTY))
+    await there.until_one_survives()
+    assert not await there.lives(imports_late, within=1e6)
+    assert there.deaths == CRASHES + 1
 
 
 async def test_an_order_tries_at_once_what_was_parked_by_count(

@@ -23,6 +23,7 @@ import logging
 import shlex
 from collections import Counter
 from collections.abc import Callable, Coroutine, Generator, Sequence
+from functools import cached_property
 from math import inf
 from types import coroutine
 from typing import Any, Final, TypeVar, cast, final
@@ -311,11 +312,10 @@ class CrashCounts(trio.abc.Instrument):
 
     # --- parked conversations
 
-    @property
+    @cached_property
     def build(self) -> str:
-        """Name of the code that runs; changes with the bot's code and its libraries."""
-        code = self._services.code
-        return f"build {0 if code is None else code.build}"
+        """Name of the code that this process began with; changes with the bot's code and its libraries."""
+        return f"build {0 if (code := self._services.code) is None else code.build}"
 
     def condemns(self, row: ConversationRow) -> bool:
         """Whether this build must not run the conversation, which has crashed the process too often."""
