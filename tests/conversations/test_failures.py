@@ -21,12 +21,13 @@ from trio.testing import MockClock
 from triobot import Bot
 from triobot.conversations.chat import Chat
 from triobot.conversations.data import Key
-from triobot.conversations.routes.filters import command, message, text, when
+from triobot.conversations.routes.filters import Command, command, message, text, when
 from triobot.conversations.routes.router import Router
 from triobot.conversations.texts import Texts
 from triobot.errors import ForbiddenError, NotDeliveredError
 from triobot.testing import drive
 from triobot.wire.events import Event, Message
+from triobot.wire.ids import ChatId
 
 SECRET = "my PIN is 4321"
 ASYNCIOS = "asyncio's code doesn't run on Trio as it is; the docs' page libraries has the ways"
@@ -34,6 +35,51 @@ ASYNCIOS = "asyncio's code doesn't run on Trio as it is; the docs' page librarie
 
 def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+async def reads_the_text(chat: Chat) -> None:
+    await chat.send(chat.event.text)  # type: ignore[attr-defined]  # pyright: ignore[reportUnknownMemberType]
+
+
+async def sends_markup(chat: Chat) -> None:
+    await chat.send("Hi", reply_markup={})  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+async def reads_what_followed(chat: Chat) -> None:
+    await chat.send(Command(ChatId(5), "ban", "Ali").args)  # type: ignore[attr-defined]  # pyright: ignore
+
+
+async def reads_a_message_of_the_chat(chat: Chat) -> None:
+    await chat.send(chat.message)  # type: ignore[attr-defined]  # pyright: ignore
+
+
+async def edits_what_was_sent(chat: Chat) -> None:
+    await (await chat.send("Hi")).edit_text("Ho")  # type: ignore[attr-defined]  # pyright: ignore
+
+
+async def keeps_a_state(chat: Chat) -> None:
+    chat.user_data["name"] = "Ali"  # type: ignore[attr-defined]  # pyright: ignore
+
+
+async def replies_to_a_message(chat: Chat) -> None:
+    await chat.event.reply("Hi")  # type: ignore[attr-defined]  # pyright: ignore
+
+
+async def replies_in_a_chat(chat: Chat) -> None:
+    await chat.send_message("Hi")  # type: ignore[attr-defined]  # pyright: ignore
+
+
+async def reads_a_first_name(chat: Chat) -> None:
+    assert chat.sender is not None
+    await chat.send(chat.sender.first_name)  # type: ignore[attr-defined]  # pyright: ignore
+
+
+async def formats(chat: Chat) -> None:
+    await chat.send("<b>Hi</b>", parse_mode="HTML")  # type: ignore[call-arg]  # pyright: ignore
+
+
+async def asks_with_a_timeout(chat: Chat) -> None:
+    await chat.ask("Hi", timeout=5)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
 
 async def awaits_asyncio(chat: Chat) -> None:
@@ -55,22 +101,51 @@ async def reads_a_name_of_nobody(chat: Chat) -> None:
 @pytest.mark.parametrize(
     ("slip", "hint"),
     [
+        (reads_the_text, "AttributeError at .*: what is called text elsewhere is called content here"),
+        (reads_what_followed, "AttributeError at .*: what is called args elsewhere is called rest here"),
+        (reads_a_message_of_the_chat, "AttributeError at .*: what is called message .* called event here"),
+        (edits_what_was_sent, "AttributeError at .*: what is called edit_text .* called chat.edit here"),
+        (keeps_a_state, "AttributeError at .*: what is called user_data .* called chat.data here"),
+        (sends_markup, "TypeError at .*: what is reply_markup= elsewhere is called buttons=.* here"),
+        (
+            replies_to_a_message,
+            "AttributeError at .*: what is called reply elsewhere is called chat.send here",
+        ),
+        (replies_in_a_chat, "AttributeError at .*: what is called send_message .* chat.send here"),
+        (reads_a_first_name, "AttributeError at .*: what is called first_name elsewhere is called name here"),
+        (formats, "TypeError at .*: what is parse_mode= elsewhere is left out, .* here"),
+        (
+            asks_with_a_timeout,
+            r"TypeError at .*: what is timeout= .*, with chat.move_on_after\(seconds\) here",
+        ),
         (awaits_asyncio, f"RuntimeError at .*: {ASYNCIOS}"),
         (awaits_asyncio_in_a_step, f"StepError at .*: {ASYNCIOS}"),
         (yields_to_asyncio_in_a_step, f"StepError at .*: {ASYNCIOS}"),
         (reads_a_name_of_nobody, r"AttributeError at .*/test_failures\.py:\d+"),
     ],
 )
-async def test_asyncio_s_code_is_told_with_its_page(
+async def test_a_name_of_other_frameworks_is_told_with_its_own(
     slip: Callable[[Chat], Awaitable[None]], hint: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Beside the author's line; other errors have the line only."""
+    """Beside the author's line, as asyncio's code is told with its page; other errors have the line only."""
     bot = Router()
     bot.conversation(slip)
     async with open_town(bot) as town:
         await town.says("hi")
     (line,) = lines_of(caplog)
     assert re.fullmatch(rf"conversation .* failed: {hint}", line)
+
+
+async def test_a_filter_is_told_how_it_is_called_here(caplog: pytest.LogCaptureFixture) -> None:
+    """A condition reads the same names."""
+    bot = Router()
+
+    @bot.conversation(when(lambda event: event.text == "hi"))  # type: ignore[attr-defined]  # pyright: ignore
+    async def order(chat: Chat) -> None: ...
+
+    async with open_town(bot) as town:
+        await town.says("hi")
+    assert lines_of(caplog)[0].endswith("what is called text elsewhere is called content here")
 
 
 async def test_an_error_ends_its_conversation_only(caplog: pytest.LogCaptureFixture) -> None:

@@ -40,6 +40,7 @@ from .lines import LIBRARIES, failing_line
 
 log: Final = logging.getLogger("triobot.conversations")
 CRASHED: Final = "crashed"
+_PACKAGE: Final = f"{__name__.partition('.')[0]}."
 _LIVE: Final = "_triobot_happened"
 GONE: Final = "gone"
 HANDED_OVER: Final = "handed_over"
@@ -51,7 +52,27 @@ _UNPAID: Final = {
 # Errors caused by the author's mistakes. Their texts contain no user's value.
 _MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError, RecordError)
 
+# Names of fields and functions in other frameworks, with the names here.
+_FIELDS: Final = {
+    **dict.fromkeys(("text", "caption", "message"), "content rest event"),
+    **dict.fromkeys(("from_user", "user", "effective_user"), "sender"),
+    **dict.fromkeys(("first_name", "full_name"), "name"),
+    **dict.fromkeys(("answer", "reply", "reply_text", "send_message", "send_photo"), "chat.send"),
+    **dict.fromkeys(("edit_text", "edit_reply_markup", "edit_message_text"), "chat.edit"),
+    **dict.fromkeys(("user_data", "chat_data", "state"), "chat.data"),
+    "delete_message": "chat.delete",
+    "data": "value",
+    "args": "rest",
+    "chat": "chat_id",
+}
+_ARGUMENTS: Final = {
+    "reply_markup": "called buttons=, or keyboard=",
+    "text": "called content, and comes first,",
+    "parse_mode": "left out, as texts have no formatting,",
+    "timeout": "a block around it, with chat.move_on_after(seconds)",
+}
 _ASYNCIOS: Final = re.compile(r"no (?:running|current) event loop|unrecognized yield message")
+_UNEXPECTED: Final = re.compile(r"\b(?:Chat|ChatRef)\.\w+\(\) got an unexpected keyword argument '(\w+)'")
 
 
 class Ending(Enum):
@@ -180,11 +201,19 @@ def _words(error: Exception) -> str:
 
 
 def _hint(error: Exception) -> str:
-    """Return a hint if the error comes from asyncio's code; else an empty text."""
-    found = _ASYNCIOS.search(text_of(error))
-    if found is not None and issubclass(type(error), RuntimeError | TypeError | StepError):
+    """Return a hint for another framework's name, or for asyncio's code; else an empty text."""
+    text = text_of(error)
+    if _ASYNCIOS.search(text) is not None and issubclass(type(error), RuntimeError | TypeError | StepError):
         return f": asyncio's code doesn't run on Trio as it is; {LIBRARIES} has the ways"
-    return ""
+    if type(error) is AttributeError:
+        kind, there = type(error.obj), str(error.name)
+        names = _FIELDS.get(there, "").split()
+        here = next((name for name in names if hasattr(kind, name) or name.startswith("chat.")), None)
+        if kind.__module__.startswith(_PACKAGE) and here is not None:
+            return f": what is called {there} elsewhere is called {here} here"
+    found = _UNEXPECTED.search(text) if type(error) is TypeError else None
+    there = "" if found is None else found[1]
+    return f": what is {there}= elsewhere is {_ARGUMENTS[there]} here" if there in _ARGUMENTS else ""
 
 
 def report_filter(
