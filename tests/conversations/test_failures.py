@@ -30,7 +30,7 @@ from triobot.wire.events import Event, Message
 from triobot.wire.ids import ChatId
 
 SECRET = "my PIN is 4321"
-ASYNCIOS = "asyncio's code doesn't run on Trio as it is; the docs' page libraries has the ways"
+ASYNCIOS = "asyncio's code doesn't run on Trio as it is; the docs' page libraries.md has the ways"
 
 
 def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:

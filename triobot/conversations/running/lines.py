@@ -40,7 +40,7 @@ _AWAITED: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO
 # Generators that resume a coroutine by hand, so that Python's await chain ends at the generator.
 _STEPPING: Final[set[CodeType]] = set()
 
-LIBRARIES: Final = "the docs' page libraries"
+LIBRARIES: Final = "the docs' page libraries.md"
 _RAISE: Final = opcode.opmap["RAISE_VARARGS"]
 
 F = TypeVar("F", bound=Callable[..., Any])
