@@ -148,3 +148,22 @@ async def test_a_crash_behind_a_charge_is_mended_without_another_payment(autojum
     begins = await before_failure(mended, order, last, settings=Settings(), group=False)
     async with open_branch(mended, order, begins) as branch:
         assert said(branch) == ["How was it?"]
+
+
+@pytest.mark.parametrize("seconds", [1, 20])
+async def test_beside_what_the_present_code_can_t_run_a_branch_opens(
+    seconds: int, autojump_clock: MockClock
+) -> None:
+    """It may be over or not; the renamed route is parked in the branch, as by the bot."""
+    with library(ended=True) as kept:
+        async with drive(a_shop()) as world:
+            sara = world.user("Sara", wallet=50_000)
+            await sara.joins()
+            await sara.says("hello")
+            await world.waits(seconds=seconds)
+            await sara.says("three")
+            await world.waits(seconds=20)
+    journals = {one.row.route: one for one in kept.all().values()}
+    renamed = attrs.evolve(journals["greet"], row=attrs.evolve(journals["greet"].row, route="salute"))
+    async with open_branch(a_shop(), journals["order"], 2, beside=[renamed]) as branch:
+        assert said(branch) == ["A cake"]

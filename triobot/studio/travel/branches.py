@@ -42,7 +42,6 @@ from ...emulator.views import JsonObject, view_change, view_entry
 from ...engine import Record, encode_record
 from ...engine.records import DONE, FAILED, FIRED, INTERRUPTED, time_of, times_of
 from ...errors import ConfigError
-from ...payments.records import entry_of
 from ...runtime.bot import Bot, apart
 from ...runtime.settings import Settings
 from ...runtime.work import Runtime
@@ -235,10 +234,9 @@ class LiveBranch:
         return await self._work.store.data(self.past.chat_id)
 
     async def asks_money(self) -> bool:
-        """Whether the branch has payments, besides those whose goods other conversations delivered before."""
+        """Whether the branch has payments."""
         await self.settle()
-        rows = await self._work.store.payments.find(chat_id=self.past.chat_id, limit=_KEPT)
-        return any(entry_of(row).owner for row in rows)
+        return bool(await self._work.store.payments.find(chat_id=self.past.chat_id, limit=1))
 
     # --- the developer's acts
 
@@ -379,7 +377,9 @@ async def open_branch(
             "and pay in the branch"
         )
     others = [then for one in beside if one.row.id != stored.row.id and (then := _by(one, past.at))]
-    others = [one for one in others if not (_gives(one) or await is_charging(bot, one, settings))]
+    others = [
+        one for one in others if is_over(one) or not (_gives(one) or await is_charging(bot, one, settings))
+    ]
     own, provided = apart(bot)
     later = [record for one in (stored, *beside) for record in _behind(one, past)]
     steps = Steps(later, [cast("Any", one.resource) for one in provided], asks)

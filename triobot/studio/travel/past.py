@@ -8,6 +8,7 @@ contents of the operations (see `Onlooker`). Acts of other conversations in the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, cast, final
 
 import attrs
@@ -188,10 +189,12 @@ async def look_back(
 
 
 async def is_charging(bot: Bot, stored: Stored, settings: Settings) -> bool:
-    """Whether a payment of this conversation is under way at the end of its journal."""
+    """Whether a payment is under way at a journal's end; False for a conversation that can't run."""
     heard = _Heard()
-    async with open_rerun(dry_services_of(bot, settings), table_of(bot), stored, look=heard):
-        return bool(heard.charging)
+    with suppress(NondeterminismError):
+        async with open_rerun(dry_services_of(bot, settings), table_of(bot), stored, look=heard):
+            return bool(heard.charging)
+    return False
 
 
 @final
