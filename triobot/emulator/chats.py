@@ -186,7 +186,7 @@ class Shown:
 @final
 @guarded
 class Edited:
-    """A message changed. `anew` is whether its content changed; otherwise only its keyboard changed."""
+    """A message changed; `anew` is whether its content changed, rather than something beside the content."""
 
     kind: ClassVar[str] = "edit"
     chat_id: ChatId
