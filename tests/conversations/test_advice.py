@@ -60,6 +60,11 @@ async def foreign_children(chat: Chat) -> None:
         nursery.start_soon(trio.sleep, 5)
 
 
+async def many(chat: Chat) -> None:
+    for _ in range(600):
+        await chat.sleep(0)
+
+
 async def changed_copy(chat: Chat) -> None:
     scores = chat.data[SCORES]
     scores["ali"] = 1
@@ -72,6 +77,7 @@ async def changed_copy(chat: Chat) -> None:
         (long_sleep, "is deaf meanwhile", 1),
         (foreign_sleep, "not a chat operation", 1),
         (foreign_children, "not a chat operation", 1),
+        (many, "chat.continue_as()", 2),
         (changed_copy, "assign it back", 1),
     ],
 )

@@ -113,6 +113,14 @@ class Slept:
 
 @final
 @guarded
+class Operated:
+    """A conversation has begun this many operations."""
+
+    count: int
+
+
+@final
+@guarded
 class Unassigned:
     """A copy of a value was changed, but not assigned to its key."""
 
@@ -136,6 +144,6 @@ class Refused:
     chat_id: int | str
 
 
-Notice: TypeAlias = Untaken | Unheard | KnownKey | Slept | Unassigned | Keyless | Refused
+Notice: TypeAlias = Untaken | Unheard | KnownKey | Slept | Operated | Unassigned | Keyless | Refused
 Notify: TypeAlias = Callable[[Notice], None]
 """Called with each notice. A notice that names no line is about the author's line that is running."""

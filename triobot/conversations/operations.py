@@ -33,7 +33,7 @@ from ..wire.ids import MessageId
 from ..wire.operations import AnswerCallback, Operation, repeatable
 from .beginnings import Dry
 from .charges.paid import Giving, paid_of, tell_of_second_gift
-from .notices import Copy, Gift, Unassigned, is_changed
+from .notices import Copy, Gift, Operated, Unassigned, is_changed
 from .running.branches import OperationKind, fingerprint
 from .running.failures import give_up, lost_in_flight
 from .running.hooks import Hooked, begin
@@ -153,6 +153,8 @@ class Operations:
             ForeignTaskError: the task doesn't belong to this conversation, or runs a step.
         """
         id = self.check_task()
+        if (notice := self.services.notice) is not None and not self.conversation.replaying:
+            notice(Operated(self.run.main.count))
         if self._press is not None and kind not in (OperationKind.ANSWER, OperationKind.SCOPE):
             press, self._press = self._press, None
             if not self.conversation.replaying:

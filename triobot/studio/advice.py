@@ -22,6 +22,7 @@ from ..conversations.notices import (
     KnownKey,
     Notice,
     Notify,
+    Operated,
     Refused,
     Slept,
     Unassigned,
@@ -39,6 +40,8 @@ log: Final = logging.getLogger("triobot.development")
 
 LONG_SLEEP: Final = 5 * 60.0
 """Longest sleep of a live conversation without a warning, in seconds."""
+MANY: Final = 1_000
+"""Number of a conversation's operations at which the warning about a long journal is logged."""
 _SHOWN: Final = 60
 _CHECKPOINTS: Final = frozenset({"checkpoint", "checkpoint_if_cancelled", "cancel_shielded_checkpoint"})
 
@@ -100,6 +103,14 @@ class Advice(trio.abc.Instrument):
                         calling_line(),
                         "the live conversation sleeps for long, and its chat is deaf meanwhile: sleep in an "
                         "aside, or inside chat.move_on_when()",
+                    )
+            case Operated(count):
+                if count == MANY:
+                    self.tell(
+                        "long",
+                        calling_line(),
+                        f"over {MANY:,} operations in one conversation, all of which a restart replays: end "
+                        "it, or go on with chat.continue_as()",
                     )
             case Unassigned(copy):
                 self.tell(
