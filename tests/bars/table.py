@@ -11,9 +11,9 @@ from typing import Final
 MOST: Final = {
     # Lines without docstrings, comments and what is blank. What a bot loads is what a reader of the core has
     # before him: see `loading`.
-    "code lines": 53_022,
-    "code lines that a bot loads": 30_882,
-    "code lines of conversations and engine": 12_365,
+    "code lines": 53_038,
+    "code lines that a bot loads": 30_888,
+    "code lines of conversations and engine": 12_371,
     "code lines of the largest class": 430,
     "methods of the class with most": 39,
     # What the bot enters from the request to the settled write. See `ways`.
