@@ -260,7 +260,7 @@ async def test_on_the_same_boot_what_was_answered_is_known_at_once(path: Path, t
 async def test_what_is_noted_while_events_come_goes_before_them(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So they share their statements, however often something is noted in between."""
+    """So the notes share their statements, however many events come in between."""
     disk, statements = fallible_disk(monkeypatch), list[str]()
     async with opened(path) as store:
         rows = [await accepted(store, arrival(n, key=f"{n}")) for n in range(3)]
@@ -276,7 +276,7 @@ async def test_what_is_noted_while_events_come_goes_before_them(
     writes = [told for told in statements if told.startswith(("INSERT", "UPDATE", "DELETE"))]
     batch = [" ".join(told.split()[:3]) for told in writes[-12:]]
     assert batch[:6] == ["DELETE FROM inbox"] * 3 + ["UPDATE deliveries SET"] * 3
-    assert batch[6:] == ["INSERT INTO deliveries"] * 3 + ["INSERT INTO inbox"] * 3
+    assert batch[6:] == ["INSERT INTO deliveries", "INSERT INTO inbox"] * 3
 
 
 async def test_a_repetition_does_not_see_the_answer_that_came_after_it(path: Path) -> None:

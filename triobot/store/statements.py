@@ -110,30 +110,11 @@ class Tables:
         seq = self._next_seq()
         row = InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun)
         self.tally.count_event(chat_id, size, seq if begun is not None else 0)
-        self._take_in([row])
+        # sqlite3 searches an adapter for each bytes object, but not for a bytearray.
+        body = bytearray(arrival.body)
+        self._sql.execute(TAKE_IN, (seq, chat_id, arrival.at, arrival.content_type, body, begun))
+        self._last_seq = seq
         return row
-
-    def accept_all(self, coming: Sequence[tuple[Arrival, Quota, Beginning | None]]) -> Sequence[Acceptance]:
-        """Insert several events in order, with one statement for each table.
-
-        Raises:
-            OneByOneError: an event is a redelivery, or the inbox is full; nothing may be kept of the attempt.
-        """
-        rows: list[InboxRow] = []
-        seq = self._read_last_seq()
-        for arrival, quota, beginning in coming:
-            chat_id, size = arrival.chat_id, len(arrival.body)
-            if self.tally.refusal(chat_id, size, quota) is not None:
-                raise OneByOneError
-            group, parked, begun = self._begin(arrival, beginning, alone=not self.tally.waiting(chat_id))
-            seq += 1
-            rows.append(
-                InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun)
-            )
-            self.tally.count_event(chat_id, size, seq if begun is not None else 0)
-        self._note_new([arrival for arrival, _, _ in coming])
-        self._take_in(rows)
-        return rows
 
     def _begin(
         self, arrival: Arrival, beginning: Beginning | None, *, alone: bool
@@ -155,15 +136,6 @@ class Tables:
 
     def _next_seq(self) -> int:
         return self._read_last_seq() + 1
-
-    def _take_in(self, rows: Sequence[InboxRow]) -> None:
-        values: list[tuple[object, ...]] = []
-        for row in rows:
-            # sqlite3 searches an adapter for each bytes object, but not for a bytearray.
-            body = bytearray(row.body)
-            values.append((row.seq, row.chat_id, row.at, row.content_type, body, row.begun))
-        self._sql.executemany(TAKE_IN, values)
-        self._last_seq = rows[-1].seq
 
     def undo(self, mark: int = 0) -> None:
         """Undo the changes of the tally since `mark`, and drop the caches of chats."""

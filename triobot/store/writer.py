@@ -16,9 +16,9 @@ Two kinds of facts have no waiting caller: deliveries that were answered, and in
 These facts are noted at once, in a place that survives a kill of the process (`notes`). The next batch writes
 them to the database, as a `Noted` job among the other jobs. A job queued after a `Noted` job sees the rows
 that the `Noted` job wrote. If the `Noted` job fails, later jobs that write fail too. New facts join the last
-`Noted` job even if events are queued after this job. So the events stay adjacent, and share their statements.
-These events also fail if the `Noted` job fails. But an answer doesn't join a `Noted` job that is queued
-before an event with the same key: this event came before the answer, and must count as a redelivery.
+`Noted` job even if events are queued after this job, so that a batch has few `Noted` jobs. These events also
+fail if the `Noted` job fails. But an answer doesn't join a `Noted` job that is queued before an event with
+the same key: this event came before the answer, and must count as a redelivery.
 
 A store in memory has no task, no thread and no batches: `inline` runs each job in its caller's task.
 
@@ -46,7 +46,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from functools import partial
-from itertools import groupby
 from operator import methodcaller
 from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar, final
@@ -155,7 +154,7 @@ class AskedJob(Job[R]):
 
 @final
 class Arriving(Job[Acceptance]):
-    """Accepts one event; see `triobot.store.Store.accept`. A batch may run several of these jobs at once."""
+    """Accepts one event; see `triobot.store.Store.accept`."""
 
     __slots__ = ("arrival", "beginning", "on_commit", "quota")
 
@@ -316,15 +315,9 @@ class Transactions:
         """
         writing = True
         try:
-            for kind, jobs in groupby(batch, type):
-                several: list[Any] = list(jobs)
-                if kind is Arriving and len(several) > 1:
-                    writing = True
-                    accept_all(self._tables, several)
-                    continue
-                for work in several:
-                    writing = work.writes
-                    work.answer = work.run(self._tables, together=True)
+            for work in batch:
+                writing = work.writes
+                work.answer = work.run(self._tables, together=True)
         except Exception as error:
             self._verdict(error, writing=writing)
             self._roll_back()
@@ -428,13 +421,6 @@ class Transactions:
                 f"the store {self._path} {failed}: {damage or error}; what was being committed"
                 " may or may not be stored, everything acknowledged before is; check the disk and start again"
             )
-
-
-def accept_all(tables: Tables, jobs: Sequence[Arriving]) -> None:
-    """Accept several events in order, with one statement for each table."""
-    answers = tables.accept_all([(job.arrival, job.quota, job.beginning) for job in jobs])
-    for job, answer in zip(jobs, answers, strict=True):
-        job.answer = answer
 
 
 def each_behind_noted(

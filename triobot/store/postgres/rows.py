@@ -116,10 +116,6 @@ class PostgresTables(Tables):
         self._session.take_late()
         return super().accept(arrival, quota, also, beginning)
 
-    def accept_all(self, coming: Sequence[tuple[Arrival, Quota, Beginning | None]]) -> Sequence[Acceptance]:
-        """Insert these events in order."""
-        return [self.accept(arrival, quota, (), begins) for arrival, quota, begins in coming]
-
     def _consume(self, seqs: Collection[int]) -> None:
         self._session.later(self._session.execute(_CONSUME, (list(seqs),)), self._count_gone)
 
