@@ -57,15 +57,15 @@ APPEND: Final = (
     "INSERT OR IGNORE INTO journal (conversation, n, size, records)"
     f" VALUES (?1, CASE WHEN {FITS} THEN ?2 END, ?3, ?4)"
 )
-BEGIN_ONE: Final = (
+_BEGIN: Final = (
     "INSERT INTO conversations (id, chat_id, route, kind, version, sender_id, key, unfinished,"
     " wake_at, started_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
-STAND: Final = (
+_STAND: Final = (
     "UPDATE conversations SET unfinished = ?, wake_at = ?,"
     " in_hand = CASE WHEN ? = 1 THEN in_hand ELSE 0 END, updated_at = ? WHERE id = ? AND ended_at IS NULL"
 )
-REST: Final = "UPDATE conversations SET rests = ?, build = ? WHERE id = ? AND ended_at IS NULL"
+_REST: Final = "UPDATE conversations SET rests = ?, build = ? WHERE id = ? AND ended_at IS NULL"
 _POSITION: Final = (
     "coalesce((SELECT n + size FROM journal WHERE conversation = id ORDER BY n DESC LIMIT 1), 0)"
 )
@@ -185,7 +185,7 @@ class JournalTables:
         Raises:
             OneByOneError: a conversation is over; nothing may be kept of the attempt.
         """
-        self._do_all(STAND, [_standing(write) for write in writes])
+        self._do_all(_STAND, [_standing(write) for write in writes])
 
     def put_all_rested(self, writes: Sequence[PutRested]) -> None:
         """Apply many PutRested writes, as `apply` does for one write.
@@ -193,7 +193,7 @@ class JournalTables:
         Raises:
             OneByOneError: a conversation is over; nothing may be kept of the attempt.
         """
-        self._do_all(REST, [(one.rests, one.build, one.conversation) for one in writes])
+        self._do_all(_REST, [(one.rests, one.build, one.conversation) for one in writes])
 
     def _do_all(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         if self._sql.executemany(statement, rows).rowcount != len(rows):
@@ -201,7 +201,7 @@ class JournalTables:
 
     def _begin(self, write: BeginConversation) -> None:
         begun = self._sql.execute(
-            BEGIN_ONE,
+            _BEGIN,
             (write.id, write.chat_id, write.route, write.kind, write.version, write.sender_id, write.key,
              write.wake_at, write.at, write.at),
         ).rowcount  # fmt: skip
@@ -230,7 +230,7 @@ class JournalTables:
         )
 
     def _put_standing(self, write: PutStanding) -> None:
-        if not self._sql.execute(STAND, _standing(write)).rowcount:
+        if not self._sql.execute(_STAND, _standing(write)).rowcount:
             raise JournalConflictError(write.conversation, "is over")
 
     def _update(self, conversation: ConversationId, what: str, values: tuple[object, ...]) -> None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Final, final
+from typing import Final
 
-from ...base.frozen import guarded
-from ..journal_rows import APPEND, BEGIN_ONE, FITS, LIVE, REST, STAND
+from ..journal_rows import APPEND, FITS, LIVE
 from ..rules import NAMING
 
 # An array, because a join might scan the whole table: the join's plan may have been made when the table was
@@ -72,76 +71,13 @@ def translated_schema(statement: str) -> bytes:
     return statement.encode()
 
 
-@final
-@guarded
-class RowsTogether:
-    """A statement of the tables for many rows at once; each placeholder takes a column of values.
-
-    Attributes:
-        statement: the PostgreSQL text.
-        apart: index of the column whose values must differ between the rows.
-    """
-
-    statement: str
-    apart: int
-
-    def counted(self, columns: int) -> bytes:
-        """Return the statement as bytes, with one more placeholder at the end: the expected number of changed
-        rows. With another number of changed rows, the statement fails.
-        """
-        return _counted(self.statement, f"${columns + 1}").encode()
-
-
-def _given(columns: str) -> str:
-    """Return a FROM clause that turns the placeholders into rows; `columns` is ``name type, ...``."""
-    names, types = zip(*(column.split() for column in columns.split(", ")), strict=True)
-    values = ", ".join(f"${at}::{kind}[]" for at, kind in enumerate(types, start=1))
-    return f"FROM unnest({values}) AS given ({', '.join(names)})"
-
-
-_BEGUN: Final = _given(
-    "i bigint, c bigint, r text, d text, v text, s bigint, k text, w bigint, a bigint, u bigint"
-)
-
-TOGETHER: Final = {
-    BEGIN_ONE: RowsTogether(
-        "INSERT INTO conversations (id, chat_id, route, kind, version, sender_id, key, unfinished, wake_at,"
-        f" started_at, updated_at) SELECT i, c, r, d, v, s, k, 1, w, a, u {_BEGUN}"
-        " ON CONFLICT (id) DO NOTHING",
-        apart=0,
-    ),
-    APPEND: RowsTogether(
-        "INSERT INTO journal (conversation, n, size, records) SELECT c, p, s, r"
-        f" {_given('c bigint, p bigint, s bigint, r text')} WHERE p = coalesce("
-        "(SELECT n + size FROM journal WHERE conversation = c ORDER BY n DESC LIMIT 1), 0)"
-        f" AND EXISTS (SELECT 1 FROM conversations WHERE id = c AND {_NOT_ENDED})",
-        apart=0,
-    ),
-    STAND: RowsTogether(
-        "UPDATE conversations SET unfinished = u, wake_at = w,"
-        " in_hand = CASE WHEN h = 1 THEN in_hand ELSE 0 END, updated_at = a"
-        f" {_given('u bigint, w bigint, h bigint, a bigint, i bigint')} WHERE id = i AND {_NOT_ENDED}",
-        apart=4,
-    ),
-    REST: RowsTogether(
-        f"UPDATE conversations SET rests = r, build = b {_given('r text, b bigint, i bigint')}"
-        f" WHERE id = i AND {_NOT_ENDED}",
-        apart=2,
-    ),
-}
-"""Statements of each turn, ordered so that the rows a statement needs are written before it."""
-
-
 @cache
 def surely(statement: str) -> bytes:
     """Translate a statement of the tables. The translated statement fails if it doesn't change exactly one
     row.
     """
-    return _counted(translated(statement).decode(), "1").encode()
-
-
-def _counted(statement: str, rows: str) -> str:
     # PostgreSQL skips the rest of a stream after an error. So a wrong number of rows must cause an error,
     # here a division by zero: the COMMIT after the error is then skipped too. There is no other way to make a
     # COMMIT in the same stream conditional.
-    return f"WITH done AS ({statement} RETURNING 1) SELECT 1 / (count(*) = {rows})::int FROM done"
+    changed = translated(statement).decode()
+    return f"WITH done AS ({changed} RETURNING 1) SELECT 1 / (count(*) = 1)::int FROM done".encode()

@@ -93,7 +93,7 @@ class Session:
                 self._stream = stream = Stream(self.connection)
                 try:
                     yield stream
-                    stream.send_all()
+                    stream.send_held()
                 except Exception as error:
                     failed = error  # an error that leaves the block makes psycopg warn of skipped statements
         finally:
@@ -175,7 +175,7 @@ class Session:
     def run(self, statement: bytes, values: Sequence[Any] | None = None) -> psycopg.Cursor[TupleRow]:
         """Run a PostgreSQL statement; a statement without values is not prepared."""
         if self._stream is not None:
-            self._stream.send_all()
+            self._stream.send_held()
         return self.connection.cursor().execute(statement, values, prepare=None if values else False)
 
     def close(self) -> None:

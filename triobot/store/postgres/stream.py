@@ -2,8 +2,8 @@
 
 A statement is delayed until the next statement comes. If the caller reads `rowcount` before the statement is
 sent, `rowcount` returns the expected number of rows. The statement is then sent in a form that fails on any
-other number. All later statements, the COMMIT included, then fail too. Rows for a statement in
-`dialect.TOGETHER` are gathered, and sent together. Reading rows of a result waits for the answer.
+other number. All later statements, the COMMIT included, then fail too. Reading rows of a result waits for the
+answer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, final
 import psycopg
 from psycopg.rows import TupleRow
 
-from .dialect import TOGETHER, RowsTogether, surely, translated
+from .dialect import surely, translated
 
 Found: TypeAlias = psycopg.Cursor[TupleRow]
 
@@ -46,65 +46,22 @@ class Streamed:
 
 
 @final
-class Gathered:
-    """Result of rows that are gathered; implements `triobot.store.sql.Cursor`."""
-
-    __slots__ = ("rowcount",)
-
-    def __init__(self, rows: int) -> None:
-        self.rowcount = rows
-
-    def fetchone(self) -> Any:
-        """Return None: such a statement returns no rows."""
-        return None
-
-    def fetchall(self) -> list[Any]:
-        """Return nothing: such a statement returns no rows."""
-        return []
-
-
-@final
 class Stream:
     """The statements of one batch."""
 
     def __init__(self, connection: psycopg.Connection[TupleRow]) -> None:
         self._connection = connection
         self._held: Streamed | None = None
-        self._gathered: dict[str, dict[object, Sequence[Any]]] = {}
         self._late: list[tuple[Found, Callable[[list[Any]], None]]] = []
 
-    def run(self, statement: str, rows: Iterable[Sequence[Any]]) -> Streamed | Gathered:
+    def run(self, statement: str, rows: Iterable[Sequence[Any]]) -> Streamed:
         """Run a statement of the tables for each of these rows of values, later."""
-        if (together := TOGETHER.get(statement)) is not None:
-            self._send_held()
-            return self._gather(statement, together, rows)
-        self.send_all()
+        self.send_held()
         self._held = Streamed(self, statement, list(rows))
         return self._held
 
-    def _gather(self, statement: str, together: RowsTogether, rows: Iterable[Sequence[Any]]) -> Gathered:
-        gathered, count = self._gathered.setdefault(statement, {}), 0
-        for row in rows:
-            if row[together.apart] in gathered:
-                # Rows that are sent together can't see each other's effects.
-                self.send_all()
-                gathered = self._gathered.setdefault(statement, {})
-            gathered[row[together.apart]] = row
-            count += 1
-        return Gathered(count)
-
-    def send_all(self) -> None:
-        """Send all delayed statements and gathered rows."""
-        self._send_held()
-        if not self._gathered:
-            return
-        gathered, self._gathered = self._gathered, {}
-        for statement, together in TOGETHER.items():
-            if rows := gathered.get(statement):
-                columns = [list(column) for column in zip(*rows.values(), strict=True)]
-                self._connection.cursor().execute(together.counted(len(columns)), (*columns, len(rows)))
-
-    def _send_held(self) -> None:
+    def send_held(self) -> None:
+        """Send the delayed statement, if there is one."""
         if self._held is not None:
             self.send(self._held)
 
