@@ -276,7 +276,7 @@ class Town:
         kept = {"lives": len(chats.actors), "catching_up": len(chats.catching_up)}
         kept["running"] = len(self.dispatcher.tasks.running)
         kept["cleanup"] = len(self.dispatcher.shared.cleanup)
-        kept["_consumption"] = self.dispatcher.commits.waiting
+        kept["_consumption"] = self.dispatcher.commits.added - self.dispatcher.commits.written
         kept["_busy"] = self.dispatcher.work.busy
         return {name: size for name, size in kept.items() if size}
 

@@ -179,7 +179,7 @@ class Dispatcher:
         self.shared.cleanup.forget(chat_id)
         while not self.tasks.running.keys().isdisjoint(ending):
             await self.tasks.fewer.park()
-        await self.commits.wait_written(chat_id)
+        await self.commits.wait_written()
         self.keeping.drop(chat_id)
 
     # --- conversations of earlier processes

@@ -262,7 +262,7 @@ class EarlyDoor:
     def _begins(self, event: Event, at: int) -> Begins | None:
         shared, services, chat_id = self._shared, self._services, event.chat_id
         # Before the event is stored, the chat's data can't be read.
-        if shared.table.asks_kept or shared.commits.has_data(chat_id):
+        if shared.table.asks_kept or chat_id in shared.commits.data:
             return None
         start = self._decide(event, at, None)
         if type(start) is not Start or start.route.kind is not RouteKind.CONVERSATION:

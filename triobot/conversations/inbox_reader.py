@@ -148,7 +148,7 @@ class InboxReader:
         """
         if seq > self._read:
             self._read = seq
-        if not self._commits.is_written(self._evicted_at):
+        if self._commits.written < self._evicted_at:
             self._outdated = self._read
 
     def outdate(self) -> None:

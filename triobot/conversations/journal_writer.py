@@ -55,7 +55,7 @@ class JournalWriter:
         in_row: whether the first record was stored in the row of the conversation's event.
         run: the run, once it is made.
         over: whether the writer has stopped: it writes nothing more.
-        lost: whether the store refused one of the writer's units.
+        lost: number of the writer's first unit that was refused; 0 if none was refused.
         ahead: an event that was taken before it was stored, or None. Until the store has accepted the event,
             the event and all later work may be undone, and must not be visible outside.
         written: number of the writer's last unit.
@@ -75,7 +75,7 @@ class JournalWriter:
     _taken_at: int = attrs.field(default=0, init=False)
     run: Run | None = attrs.field(default=None, init=False)
     over: bool = attrs.field(default=False, init=False)
-    lost: bool = attrs.field(default=False, init=False)
+    lost: int = attrs.field(default=0, init=False)
     ahead: EarlyEvent | None = attrs.field(default=None, init=False)
     written: int = attrs.field(default=0, init=False)
     ends: Sequence[Write] = attrs.field(default=(), init=False)
@@ -83,7 +83,6 @@ class JournalWriter:
     watched: HearRecords | None = attrs.field(default=None, init=False)
     # Whether the unit may write the chat's list of pending cleanup and messages (`cleanup`).
     _owes: bool = attrs.field(default=False, init=False)
-    _scheduled: bool = attrs.field(default=False, init=False)
 
     @classmethod
     def of(
@@ -116,9 +115,8 @@ class JournalWriter:
             self.unit.add(Consume(taken))
         if write is not None:
             self._also(write)
-        if not (self._scheduled or tag in ENDS):
-            self._scheduled = True
-            self._shared.commits.before_writing(self.flush)
+        if tag not in ENDS and self not in self._shared.commits.pending:
+            self._shared.commits.before_writing(self)
 
     def _also(self, write: object) -> None:
         if isinstance(write, Put):
@@ -140,9 +138,8 @@ class JournalWriter:
         unit.wake = wake
         if self.watched is not None:
             self.watched(None)
-        if unit.moved and not self._scheduled:
-            self._scheduled = True
-            self._shared.commits.before_writing(self.flush)
+        if unit.moved and self not in self._shared.commits.pending:
+            self._shared.commits.before_writing(self)
         return timed
 
     def conclude(self, record: Record, successor: Successor | None) -> None:
@@ -152,8 +149,7 @@ class JournalWriter:
         else:
             self.ends = self._ended("failed" if record[0] == ENDED and record[2] is not None else None)
         self.over = True
-        if self._scheduled:
-            self._shared.commits.look_no_more(self.flush)
+        self._shared.commits.pending.pop(self, None)
 
     # --- an event that is taken before it is stored
 
@@ -172,7 +168,7 @@ class JournalWriter:
         Args:
             take_back: called if the event isn't stored, with the number of units before the event.
         """
-        if self._scheduled:
+        if self in self._shared.commits.pending:
             self.flush()  # earlier work must not depend on the event
         self.unit.add(Accept(arrival))
         self.ahead, self._taken_at = EarlyEvent(take_back), self._shared.commits.added
@@ -181,7 +177,7 @@ class JournalWriter:
     def take_back(self, units: int) -> None:
         """Stop writing if the conversation began after `units` units: then its first event isn't stored."""
         if self._began_at >= units:
-            self.over = self.lost = True
+            self.over, self.lost = True, 1
 
     def accepted(self, error: Exception | None) -> None:
         taken, self.ahead = self.ahead, None
@@ -205,8 +201,8 @@ class JournalWriter:
             within: adds the writes to the queue together with the caller's writes; called even without
                 appended writes.
         """
-        self._scheduled = False
         unit, commits = self.unit, self._shared.commits
+        commits.pending.pop(self, None)
         if self.over or not (unit.is_due or (begin and unit.first is not None)):
             if within is not None:
                 self.written = within(())

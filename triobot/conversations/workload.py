@@ -9,7 +9,6 @@ supports notes, the consumption is kept in a note until the next writes are stor
 from __future__ import annotations
 
 import logging
-import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context, copy_context
@@ -56,11 +55,12 @@ class UnitWriter(Protocol):
     """A writer of units, with callbacks for the store's answers.
 
     Attributes:
-        lost: whether one of the units was refused, so that the later units are useless.
+        lost: number of the writer's first unit that was refused, so that this unit and the later units are
+            useless; 0 if none was refused.
         ahead: an event that was taken before it was stored, and that the store may still refuse; or None.
     """
 
-    lost: bool
+    lost: int
     ahead: EarlyEvent | None
 
     def flush(self) -> int:
@@ -89,19 +89,16 @@ class _Unit:
     """Writes that are stored completely or not at all.
 
     Attributes:
-        accepts: whether the unit brings a new event into the store.
-        stands: whether the unit is still valid although its writer is lost, because only a later unit was
-            refused.
-        stored: whether the unit is durable.
-        error: why the unit will never be stored; None otherwise.
+        number: number of units up to this unit.
+        accepts: whether the writer still has to be told if the event that the unit accepts is stored.
+        over: set when the unit has left the queue; None while no task waits for that.
     """
 
     writes: tuple[Write, ...]
     writer: UnitWriter | None
+    number: int
     accepts: bool = False
-    stands: bool = False
-    stored: bool = False
-    error: Exception | None = None
+    over: trio.Event | None = None
 
 
 @final
@@ -135,36 +132,40 @@ class CommitQueue:
 
     Attributes:
         added: number of units that were added so far.
+        written: number of the units that have left the queue: they are durable, or were refused.
+        pending: writers that add a unit shortly before the next commit.
+        data: the chats with data in the queue, and the number of each chat's last unit with data.
         in_step: whether the event loop runs a conversation's task now. `end_step` follows.
     """
 
     def __init__(self, store: Store, raise_alarm: RaiseAlarm) -> None:
         self._store = store
         self._raise_alarm = raise_alarm
+        self.added = self.written = 0
+        self.pending: dict[UnitWriter, None] = {}
+        self.data: dict[ChatId, int] = {}
+        self.in_step = False
+        # The units after `written`, up to `added`.
         self._units: list[_Unit] = []
-        self._looks: dict[Callable[[], object], None] = {}
         self._told: list[Callable[[], None]] = []
-        self._chats: Counter[ChatId] = Counter()
-        self.added = 0
-        self._written = 0
-        # Waiting tasks, each with the number of units that it waits for.
-        self._waiting: dict[trio.lowlevel.Task, int] = {}
+        self._some = trio.Event()
         self._over = False
         self._in_doubt = False
-        self._some = trio.Event()
-        self._has_some = self.in_step = False
 
     def add(self, writes: Sequence[Write], writer: UnitWriter | None = None) -> int:
         """Add writes as one unit. Return the number of units so far, for `wait_for`."""
-        if writes and not self._has_noted(writes, writer):
-            unit = _Unit(tuple(writes), writer)
+        # A pending writer may be about to add the consequences of a consumed row. A crash must keep the row's
+        # consumption and these consequences together.
+        behind = self.pending or self._units or self._over or (writer is not None and writer.lost)
+        if writes and (behind or not self._note_ends(writes)):
+            self.added += 1
+            unit = _Unit(tuple(writes), writer, self.added)
             self._units.append(unit)
             for write in writes:
                 if type(write) is PutData:
-                    self._chats[write.chat_id] += 1
+                    self.data[write.chat_id] = self.added
                 elif type(write) is Accept:
                     unit.accepts = True
-            self.added += 1
             self._stir()
         return self.added
 
@@ -172,14 +173,10 @@ class CommitQueue:
         """Consume inbox rows that have been handled, and store `data` in the same unit."""
         self.add([*([Consume(tuple(seqs))] if seqs else []), *data])
 
-    def before_writing(self, look: Callable[[], object]) -> None:
-        """Call `look` once, shortly before the next commit, which comes soon. `look` may add a unit."""
-        self._looks[look] = None
+    def before_writing(self, writer: UnitWriter) -> None:
+        """Call the writer's `flush` once, shortly before the next commit, which comes soon."""
+        self.pending[writer] = None
         self._stir()
-
-    def look_no_more(self, look: Callable[[], object]) -> None:
-        """Drop a function that was given to `before_writing` and would add nothing."""
-        self._looks.pop(look, None)
 
     def when_written(self, tell: Callable[[], None]) -> None:
         """Call `tell` when everything added in the current step is durable, or when the bot stops."""
@@ -193,47 +190,30 @@ class CommitQueue:
         At one connection, an unnecessary wake-up would cost an echo 97 of its 1,068 function calls.
         """
         self.in_step = False
-        if self._looks or self._units or (self._told and self._written < self.added):
+        if self.pending or self._units:
             self._stir()
         else:
-            self._tell_written()
+            self._tell_written(len(self._told))
 
     def _stir(self) -> None:
-        if not (self._has_some or self.in_step):
-            self._has_some = True
+        if not self.in_step:
             self._some.set()
 
-    def _tell_written(self) -> None:
-        told, self._told = self._told, []
+    def _tell_written(self, many: int) -> None:
+        told, self._told = self._told[:many], self._told[many:]
         for tell in told:
             tell()
 
-    def _has_noted(self, writes: Sequence[Write], writer: UnitWriter | None) -> bool:
-        """Store consumed rows in a note, without a commit, if no other writes come with them or before them.
-
-        A function that waits in `before_writing` may be about to add the consequences of a row. A crash must
-        keep the row's consumption and these consequences together.
-        """
-        behind = self._looks or self._written < self.added
-        if behind or self._over or (writer is not None and writer.lost):
-            return False
-        return self._note_ends(writes)
-
-    def has_data(self, chat_id: ChatId) -> bool:
-        """Return whether data of this chat is waiting to be stored."""
-        return self._chats.get(chat_id, 0) > 0
-
     async def wait_written(self, chat_id: ChatId | None = None) -> None:
-        """Wait until all added units are durable; with `chat_id`, only if a unit has data of that chat.
+        """Wait until all added units are durable; with `chat_id`, only the units with data of that chat.
 
-        This includes the units that functions in `before_writing` will add.
+        This includes the units that the pending writers will add.
 
         Raises:
             trio.ClosedResourceError: the bot stops, and the units could not be stored.
         """
         self._look()
-        if chat_id is None or self.has_data(chat_id):
-            await self.wait_for(self.added)
+        await self.wait_for(self.added if chat_id is None else self.data.get(chat_id, 0))
 
     async def wait_for(self, added: int | None = None) -> None:
         """Wait until the first `added` units are durable, by default all so far. Later units don't count.
@@ -241,32 +221,19 @@ class CommitQueue:
         Raises: as `wait_written`.
         """
         added = self.added if added is None else added
-        if self._written < added and not self._over:
-            task = current_task()
-            self._waiting[task] = added
-
-            def abort(_: object) -> trio.lowlevel.Abort:
-                del self._waiting[task]
-                return trio.lowlevel.Abort.SUCCEEDED
-
-            await wait_task_rescheduled(abort)
-        if self._written < added:
+        if self.written < added and not self._over:
+            unit = self._units[added - self.written - 1]
+            if unit.over is None:
+                unit.over = trio.Event()
+            await unit.over.wait()
+        if self.written < added:
             raise trio.ClosedResourceError("the bot has stopped")
-
-    def is_written(self, added: int) -> bool:
-        """Return whether the first `added` units are durable."""
-        return self._written >= added
-
-    @property
-    def waiting(self) -> int:
-        """Number of units that aren't stored yet."""
-        return len(self._units)
 
     async def keep_flushing(self) -> None:
         """Store units as they are added, until cancelled."""
         while True:
             await self._some.wait()
-            self._some, self._has_some = trio.Event(), False
+            self._some = trio.Event()
             if not await self._flush():
                 await trio.sleep(1)
                 self._stir()
@@ -281,93 +248,67 @@ class CommitQueue:
                 await self._flush()
         finally:
             self._over = True
-            self._wake()
             for unit in self._units:
-                unit.error = StoreFullError("the bot stopped before this could be written")
-                _tell(unit)
-            self._tell_written()
+                _tell(unit, StoreFullError("the bot stopped before this could be written"))
+                if unit.over is not None:
+                    unit.over.set()
+            self._tell_written(len(self._told))
         if limit.cancelled_caught:
             log.warning("the last %d handled events are still in the inbox", len(self._units))
 
     async def _flush(self) -> bool:
         """Store all added units. Return False if the store has no room."""
         self._look()
-        units, self._units = self._units, []
-        told, self._told = self._told, []
+        told = len(self._told)
         try:
-            await self._commit(units)
+            await self._commit(self._units[:])
         except StoreFullError as error:
             # Nothing is lost: effects wait until earlier records are durable, so nothing of these units was
-            # visible.
-            for unit in units:
+            # visible. The units wait in memory for room. But the platform will deliver an accepted event
+            # again.
+            for unit in self._units[:]:
                 if unit.accepts:
-                    # The platform will deliver the event again. The other units wait in memory for room.
-                    if not unit.stored:
-                        _refuse(unit, error)
-                    _tell(unit)
-                    unit.accepts = False
-                else:
-                    unit.stands = not _is_lost(unit)
-            self._units, self._told = [*units, *self._units], [*told, *self._told]
+                    _refuse(unit)
+                    _tell(unit, error)
             self._raise_alarm(
                 Alarm("store_unwritable", "store", f"the store can't be written: {error.remedy}")
             )
             return False
         except BaseException:
-            self._units, self._told = [*units, *self._units], [*told, *self._told]
             self._in_doubt = True
             raise
-        self._written += len(units)
-        if self._chats:
-            for unit in units:
-                self._chats.subtract(write.chat_id for write in unit.writes if isinstance(write, PutData))
-            self._chats += Counter()
-        for unit in units:
-            if unit.accepts:
-                _tell(unit)
-        self._wake()
-        for tell in told:
-            tell()
+        self._tell_written(told)
         return True
 
-    def _wake(self) -> None:
-        """Wake the tasks whose units are durable; at the end, wake all tasks."""
-        written = math.inf if self._over else self._written
-        for task in [task for task, added in self._waiting.items() if added <= written]:
-            del self._waiting[task]
-            reschedule(task)
-
     def _look(self) -> None:
-        """Call the functions of `before_writing`, which add their units."""
-        looks, self._looks = self._looks, {}
-        for look in looks:
-            look()
+        """Let the pending writers add their units."""
+        pending, self.pending = self.pending, {}
+        for writer in pending:
+            writer.flush()
 
     async def _commit(self, units: Sequence[_Unit]) -> None:
-        writes: list[Write] = []
-        for unit in units:
-            if unit.stored:
-                continue
-            if not _is_lost(unit):
-                writes += unit.writes
-            elif unit.error is None:
-                unit.error = JournalConflictError(0, "what this comes behind was not stored")
+        """Store the first units of the queue, and remove them; refused units are removed, too."""
+        writes = [write for unit in units if not _is_lost(unit) for write in unit.writes]
         try:
             if writes and not self._note_ends(writes):
                 await self._store.commit(*writes)
         except _REFUSALS as error:
-            if len(units) == 1:
-                return self._refused(units[0], error)
-            # The store refused one of the units. Store each unit by itself, so that the other units are
-            # stored.
-            for number, unit in enumerate(units, 1):
-                await self._commit([unit])
-                if unit.error is not None:
-                    for behind in units[number:]:
-                        behind.stands = behind.stands and behind.writer is not unit.writer
-        else:
-            for unit in units:
-                unit.stored = unit.error is None
+            if len(units) > 1:
+                # The store refused one of the units. Store each unit by itself, so that the other units are
+                # stored.
+                for unit in units:
+                    await self._commit([unit])
+                return
+            self._refused(units[0], error)
+        del self._units[: len(units)]
+        self.written += len(units)
+        if self.data:
+            self.data = {chat_id: last for chat_id, last in self.data.items() if last > self.written}
+        for unit in units:
+            why = "what this comes behind was not stored"
+            _tell(unit, JournalConflictError(0, why) if _is_lost(unit) else None)
+            if unit.over is not None:
+                unit.over.set()
 
     def _note_ends(self, writes: Sequence[Write]) -> bool:
         """Store consumed rows in a note, without a commit, if no other writes come with the rows."""
@@ -382,35 +323,32 @@ class CommitQueue:
         if self._in_doubt and isinstance(error, JournalConflictError | RedeliveredError):
             # An earlier commit of this unit was cancelled by the program's stop, but the unit had been
             # stored.
-            unit.stored = True
             log.debug("a conversation is where its writer believes it to be, already: %s", error)
             return
-        _refuse(unit, error)
+        _refuse(unit)
         if unit.accepts:
-            # Tell the writer at once: work that began after this unit must not be stored without the unit.
-            _tell(unit)
-            unit.accepts = False
+            _tell(unit, error)
             return
         log.warning("a conversation isn't where its writer believes: %s", error)
         if unit.writer is not None:
             unit.writer.refused(error)
 
 
-def _refuse(unit: _Unit, error: Exception) -> None:
+def _refuse(unit: _Unit) -> None:
     """Mark a unit as refused, so that its writer's later units aren't stored, either."""
-    unit.error = error
     if unit.writer is not None:
-        unit.writer.lost = True
-
-
-def _tell(unit: _Unit) -> None:
-    """Tell the writer of a unit whether the event that the unit accepts is stored."""
-    if unit.accepts and unit.writer is not None:
-        unit.writer.accepted(unit.error)
+        unit.writer.lost = min(unit.writer.lost or unit.number, unit.number)
 
 
 def _is_lost(unit: _Unit) -> bool:
-    return unit.writer is not None and unit.writer.lost and not unit.stands
+    return unit.writer is not None and 0 < unit.writer.lost <= unit.number
+
+
+def _tell(unit: _Unit, error: Exception | None) -> None:
+    """Tell the writer of a unit, once, whether the event that the unit accepts is stored."""
+    if unit.accepts and unit.writer is not None:
+        unit.accepts = False
+        unit.writer.accepted(error)
 
 
 @final

@@ -325,7 +325,9 @@ class LiveBranch:
         if self.exchange.pusher.pending:
             return False
         outbox, dispatcher = self._work.outbox.statistics(), self._work.dispatcher
-        return not (outbox.queued or outbox.in_flight or dispatcher.work.busy or dispatcher.commits.waiting)
+        commits = dispatcher.commits
+        busy = outbox.queued or outbox.in_flight or dispatcher.work.busy
+        return not busy and commits.written == commits.added
 
     @property
     def _work(self) -> Runtime:
