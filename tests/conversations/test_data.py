@@ -349,6 +349,22 @@ async def test_a_write_from_outside_is_seen_at_once_and_durable(autojump_clock: 
         assert seen == [3, 4]
 
 
+async def test_of_two_writes_the_later_one_is_stored(autojump_clock: MockClock) -> None:
+    """The conversation's own write is still with its turn when somebody else writes."""
+    router = Router()
+
+    @router.conversation
+    async def write(chat: Chat) -> None:
+        chat.data[VISITS] = 1
+        town.dispatcher.commits.add([town.dispatcher.keeping.put_now(CHAT, "visits", VISITS.dump(2))])
+        await chat.receive(text())
+
+    async with open_town(router) as town:
+        await town.says("start")
+        assert await town.dispatcher.keeping.data(CHAT) == {"visits": VISITS.dump(2)}
+        assert town.store.kept == {(CHAT, "visits"): VISITS.dump(2)}
+
+
 @pytest.mark.parametrize("begun", [True, False])
 async def test_a_write_from_outside_is_not_undone_after_a_crash(
     begun: bool, autojump_clock: MockClock

@@ -90,7 +90,6 @@ class ChatActor:
         self.sender: SenderId | None = None
         self.running: Final = RunningSet(shared.table)
         self.kept: Final = shared.keeping.kept(chat_id)
-        self.kept.running = self.running
         self.routing: Final = ChatRouting(shared, chat_id, self.kept, self.mailbox, self.running)
 
     @property

@@ -49,7 +49,7 @@ from ..wire.ids import ChatId
 from ..wire.rules import check_text
 from .running.lines import failing_line
 from .texts import Texts
-from .workload import CommitQueue, UnitWriter
+from .workload import CommitQueue, EarlyEvent, UnitWriter
 
 if TYPE_CHECKING:
     from ..store import Store
@@ -375,14 +375,6 @@ def of_authors(stored: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in stored.items() if not key.startswith(OURS)}
 
 
-class Writing(Protocol):
-    """The conversations of a place. `Kept` has this object: a bound method would be one more object."""
-
-    def writers(self) -> Sequence[UnitWriter]:
-        """Return the conversations' journal writers, which may have pending changes."""
-        ...
-
-
 @final
 class Kept:
     """The values of one place, as text by key. All readers in this process share this object.
@@ -390,14 +382,17 @@ class Kept:
     Attributes:
         chat_id: number of the place.
         values: the values; None until they are read.
-        running: the place's conversations; None if none was in memory.
+        writing: the writer of a conversation with changes that are not in the commit queue yet, or None.
+        ahead: an event that a conversation of the place took before the event was stored, or None. The store
+            may still refuse the event, and so undo the values.
     """
 
-    __slots__ = ("__weakref__", "_keeping", "_put_early", "_texts", "chat_id", "running", "values")
+    __slots__ = ("__weakref__", "_keeping", "_put_early", "_texts", "ahead", "chat_id", "values", "writing")
 
     def __init__(self, keeping: Keeping, chat_id: ChatId, texts: Speech) -> None:
         self.values: dict[str, str] | None = None
-        self.running: Writing | None = None
+        self.writing: UnitWriter | None = None
+        self.ahead: EarlyEvent | None = None
         self._keeping = keeping
         self.chat_id = chat_id
         self._texts = texts
@@ -426,10 +421,9 @@ class Kept:
 
     def put(self, key: str, value: str | None, writer: object = None) -> None:
         """Set a value, or delete it with None. Conversations see the change in their next turn."""
-        # Other writers' pending changes must come before this change in the commit queue.
-        for other in () if self.running is None else self.running.writers():
-            if other is not writer:
-                other.flush()
+        if self.writing is not None and self.writing is not writer:
+            # The other writer's changes must come before this change in the commit queue.
+            self.writing.flush()
         if self.values is None:
             self._put_early[key] = value
         elif value is None:
@@ -496,9 +490,8 @@ class Keeping:
         await trio.lowlevel.checkpoint()
         while True:
             kept = self.kept(place)
-            writers = () if kept.running is None else kept.running.writers()
-            if early := next((writer.ahead for writer in writers if writer.ahead), None):
-                await early.known.wait()  # the store may still refuse the event
+            if kept.ahead is not None:
+                await kept.ahead.known.wait()
             elif kept.values is None:
                 await kept.load()
             else:

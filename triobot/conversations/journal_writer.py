@@ -122,6 +122,7 @@ class JournalWriter:
         if isinstance(write, Put):
             text = None if isinstance(write.node, Absent) else cast("str", write.node)
             self._kept.put(write.key, text, self)
+            self._kept.writing = self
             self.unit.add(PutData(self._facts.chat_id, write.key, text))
         else:
             for one in cast("Sequence[Write]", write):
@@ -160,7 +161,7 @@ class JournalWriter:
         # take the event.
         unit = self.unit
         due = unit.wake is not None and unit.wake <= self._now()
-        return unit.first is None and not (self.over or self.lost or self.ahead or due)
+        return unit.first is None and not (self.over or self.lost or self._kept.ahead or due)
 
     def take(self, arrival: Arrival, take_back: Callable[[int], None]) -> EarlyEvent:
         """Store an event in one unit with the record that takes it. The caller appends that record next.
@@ -171,7 +172,8 @@ class JournalWriter:
         if self in self._shared.commits.pending:
             self.flush()  # earlier work must not depend on the event
         self.unit.add(Accept(arrival))
-        self.ahead, self._taken_at = EarlyEvent(take_back), self._shared.commits.added
+        self._taken_at = self._shared.commits.added
+        self.ahead = self._kept.ahead = EarlyEvent(take_back)
         return self.ahead
 
     def take_back(self, units: int) -> None:
@@ -180,7 +182,7 @@ class JournalWriter:
             self.over, self.lost = True, 1
 
     def accepted(self, error: Exception | None) -> None:
-        taken, self.ahead = self.ahead, None
+        taken, self.ahead, self._kept.ahead = self.ahead, None, None
         self.over = self.over or error is not None
         if taken is not None:
             if error is not None:
@@ -225,6 +227,8 @@ class JournalWriter:
     def _appended(self, now: int | None = None) -> Sequence[Write]:
         """Return the unit's writes; with `now`, these include the run's rest and next wake-up time."""
         unit, length = self.unit, self.unit.length
+        if self._kept.writing is self:
+            self._kept.writing = None
         writes: Sequence[Write] = unit.take() if now is None else unit.take_standing(now)
         if length <= LONG < unit.length:
             log.warning(

@@ -20,7 +20,6 @@ from ..wire.ids import ChatId, RefId, SenderId
 from .calls.signals import Halt, Order, Place, asked_of, is_signal, room_of, runs_behind
 from .conversation import Conversation
 from .data import Kept
-from .journal_writer import JournalWriter
 from .mailbox import Mailbox, ends
 from .notices import Unheard, Untaken
 from .routes import routing
@@ -113,10 +112,6 @@ class RunningSet:
                 if wait.token == token and one not in own
             ]
         return [*self.asides[::-1], *own]
-
-    def writers(self) -> list[JournalWriter]:
-        """Return the journal writers of all conversations."""
-        return [conversation.writer for conversation in self.all() if conversation.writer is not None]
 
     # --- owners
 

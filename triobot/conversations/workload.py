@@ -57,11 +57,9 @@ class UnitWriter(Protocol):
     Attributes:
         lost: number of the writer's first unit that was refused, so that this unit and the later units are
             useless; 0 if none was refused.
-        ahead: an event that was taken before it was stored, and that the store may still refuse; or None.
     """
 
     lost: int
-    ahead: EarlyEvent | None
 
     def flush(self) -> int:
         """Add the pending writes to the queue as one unit. Return the unit's number."""
