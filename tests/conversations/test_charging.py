@@ -184,7 +184,7 @@ async def test_a_number_that_was_taken_meanwhile_stops_only_who_drew_it(autojump
         town.at_once, store.seconds = False, 1
         taken = new_ref_id()
         other = Charge("button", ChatId(3), 1, "IRR", "1", "-", "another's", "nobody", 1)
-        _, write = town.cashier.opened(taken, other)
+        write = town.cashier.opened(taken, other)
         town.store.put(write)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cashier, "new_ref_id", lambda: taken)

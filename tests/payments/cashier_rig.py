@@ -22,9 +22,9 @@ from triobot.errors import BadRequestError, DeliveryUnknownError, ForbiddenError
 from triobot.payments.cashier import Budget, Cashier
 from triobot.payments.entry import Entry
 from triobot.payments.records import entry_of
-from triobot.payments.ticket import OpenTicket
+from triobot.payments.ticket import captured_of
 from triobot.seams.inbox import Arrival, Quota
-from triobot.seams.money import Captured, Charge, MovePayment, PaymentEnd, PaymentNotice
+from triobot.seams.money import Captured, Charge, MovePayment, PaymentEnd, PaymentGoods, PaymentNotice
 from triobot.store import Store
 from triobot.store.memory import open_memory
 from triobot.wire.events import InvoiceCallback, PayCallback
@@ -79,6 +79,47 @@ class Line:
         return answer
 
 
+class Waiter:
+    """A conversation that waits for its payment."""
+
+    def __init__(self, cashier: Cashier, id_: RefId) -> None:
+        self.id = id_
+        self._news = trio.Event()
+        self._since = 0
+        self.ticket = cashier.ticket(id_, lambda: self._news.set())
+
+    @property
+    def captured(self) -> Captured | None:
+        return None if self.entry.captured is None else captured_of(self.entry)
+
+    @property
+    def entry(self) -> Entry:
+        assert self.ticket.entry is not None
+        return self.ticket.entry
+
+    @property
+    def ending(self) -> PaymentGoods | None:
+        return self.entry.ending
+
+    async def wait_notice(self) -> PaymentNotice | None:
+        """The next notice; None: a callback came, and the payment is being examined."""
+        await self.ticket.read()
+        while not self.ticket.has_news(self._since):
+            self._news = trio.Event()
+            await self._news.wait()
+        return self._handled(self.entry.news)
+
+    async def wait_decided(self) -> PaymentNotice | None:
+        """The notice that the examination comes to; None: none is going on."""
+        return self._handled(await self.ticket.decided(self._since))
+
+    def _handled(self, notice: PaymentNotice | None) -> PaymentNotice | None:
+        if notice is None or 0 < notice.revision <= self._since:
+            return None
+        self._since = notice.revision
+        return notice
+
+
 class Till:
     """What a test sees: a cashier, its store and world, and what the asides got."""
 
@@ -94,6 +135,7 @@ class Till:
         self.delivered: list[Captured] = []
         self.aside: Callable[[Captured, Till], Any] | None = None
         self.nursery: trio.Nursery | None = None
+        self.waiter: Waiter
         self.crash: Callable[[], None] = lambda: None
         self.cashier = self.new_cashier()
 
@@ -124,7 +166,7 @@ class Till:
 
     # --- a conversation
 
-    async def charges(self, owner: str = "1", *, seconds: float = 24 * HOUR, **changes: Any) -> OpenTicket:
+    async def charges(self, owner: str = "1", *, seconds: float = 24 * HOUR, **changes: Any) -> Waiter:
         """Ask for money, and have it shown."""
         plain = Charge(
             kind="button",
@@ -138,19 +180,20 @@ class Till:
             expires_at=self.clock.now() + int(seconds * 1000),
         )
         charge = attrs.evolve(plain, **changes)
-        ticket, write = self.cashier.opened(self.cashier.number(charge), charge)
-        await self.store.commit(write)
+        id_ = self.cashier.number(charge)
+        waiter = self.waiter = Waiter(self.cashier, id_)
+        await self.store.commit(self.cashier.opened(id_, charge))
         if charge.kind == "invoice":
             created = await self.line.perform(CreateInvoice(charge.chat_id, charge.amount, charge.text))
-            await self.store.commit(ticket.sent(invoice_id=created.id))
-            return ticket
-        button = PayButton("Pay", charge.amount, ticket.id, charge.currency)
+            await self.store.commit(self.cashier.sent(id_, None, created.id, twice=False))
+            return waiter
+        button = PayButton("Pay", charge.amount, id_, charge.currency)
         keyboard = InlineKeyboard(((button,),))
         sent = await self.line.perform(SendMessage(charge.chat_id, charge.text, inline_keyboard=keyboard))
-        await self.store.commit(ticket.sent(message_id=sent.id))
-        return ticket
+        await self.store.commit(self.cashier.sent(id_, sent.id, None, twice=False))
+        return waiter
 
-    async def ends(self, one: OpenTicket | Captured, how: PaymentEnd) -> None:
+    async def ends(self, one: Waiter | Captured, how: PaymentEnd) -> None:
         """The conversation, or the aside that has what was captured, is done with it."""
         await self.store.commit(self.cashier.ended(one.id, how))
 
@@ -265,14 +308,12 @@ async def takes_a_minute(captured: Captured, till: Till) -> None:
     await till.ends(captured, "settled")
 
 
-async def lost_invoice(till: Till, owner: str, amount: int) -> OpenTicket:
+async def lost_invoice(till: Till, owner: str, amount: int) -> Waiter:
     """An invoice whose creation answer is lost: it is there, and nobody knows its number."""
     till.line.fault = lambda operation: "lost"
     with pytest.raises(DeliveryUnknownError):
         await till.charges(owner, kind="invoice", amount=amount)
     till.line.fault = lambda operation: None
-    ticket = list(till.cashier._tickets.values())[-1]
-    await till.store.commit(ticket.not_sent("unknown"))
-    assert await ticket.wait_notice() == PaymentNotice("unknown")
-    await till.ends(ticket, "given_up")
-    return ticket
+    await till.ends(till.waiter, "unknown")
+    await till.ends(till.waiter, "given_up")
+    return till.waiter

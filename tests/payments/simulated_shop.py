@@ -78,7 +78,7 @@ class Shop:
         self.process = object()
         self.poke = Signal()
         self.busy: set[RefId] = set()
-        self.waiters: dict[RefId, tuple[list[Notice], Signal]] = {}
+        self.waiters: dict[RefId, Signal] = {}
         self.waiting: dict[RefId, Talk] = {}
         self.parked: dict[RefId, Talk] = {}
         self.stuck: dict[RefId, Giver] = {}
@@ -109,7 +109,7 @@ class Shop:
         talks = list(self.store.talks.values())
         for talk in talks:
             if talk.plan is not None and talk.plan.durable and not talk.plan.parks:
-                self.waiters[talk.id] = ([], Signal())
+                self.waiters[talk.id] = Signal()
         rows = self.store.money.find(limit=10_000)
         now = self.simulator.now()
         watched = now - self.store.beat <= 20 * MINUTE
@@ -156,12 +156,8 @@ class Shop:
 
     def _listen(self, moved: Moved) -> None:
         self.store.reached[moved.before.state, moved.fact] += 1
-        if moved.notice is not None and moved.entry.id in self.waiters:
-            notices, signal = self.waiters[moved.entry.id]
-            notices.append(moved.notice)
-            signal.send()
-        elif moved.entry.ending is not None and moved.entry.id in self.waiters:
-            self.waiters[moved.entry.id][1].send()
+        if moved.entry.id in self.waiters:
+            self.waiters[moved.entry.id].send()
         if moved.entry.state == "mismatch" != moved.before.state and self.chance.random() < 0.7:
             self._spawn(self._command(moved.entry.id, after=self.chance.randrange(30)))
         self.poke.send()
@@ -279,7 +275,7 @@ class Shop:
             also += [Talk(talk.owner, None), Told(giver.id, "given" if name == "settled" else "handed_over")]
         await self._mine("handler", giver.id, name, *also)
         if talk is not None:
-            self.waiters[giver.id][1].send()
+            self.waiters[giver.id].send()
         if name == "settled" and self.chance.random() < 0.1:
             await self._mine("handler", giver.id, name)  # it has gone on as another
 
@@ -337,7 +333,7 @@ class Shop:
         )
         self.plans[entry.id] = plan
         self.last_refs.append(entry.id)
-        self.waiters[entry.id] = ([], Signal())
+        self.waiters[entry.id] = Signal()
         owner, also = entry.owner, (Talk(entry.owner, plan, entry.id),)
         if plan.twice:
             entry = await self.books.add(entry, also=also)
@@ -427,36 +423,28 @@ class Shop:
         return True
 
     async def _waits(self, owner: str, plan: Plan, id_: RefId) -> None:
-        notices, signal = self.waiters[id_]
-        over = (Talk(owner, None),)
+        since, over = 0, (Talk(owner, None),)
         deadline = self.simulator.now() + plan.patience
-        entry = await self.books.read(id_)
-        said = None if entry is None else entry.said
-        if said is not None and all(notice.revision != said.revision for notice in notices):
-            notices.insert(0, said)  # it came while nobody listened
-        while entry is not None and (entry.captured is None or entry.state == "mismatch"):
-            if entry.taker != "conversation":
-                return await self.store.commit(*over)
-            if not notices:
-                await Pause(max(0, deadline - self.simulator.now()), signal)
-            notice = notices.pop(0) if notices else None
+        while (entry := await self.books.read(id_)) is not None:
+            notice = entry.news
+            if notice is not None and 0 < notice.revision <= since:
+                notice = None
             ends = notice is None and self.simulator.now() >= deadline
             match notice:
+                case Notice("paid"):
+                    await self.store.commit(Talk(owner, plan, id_, paid=True))
+                    return await self._waits_for_goods(owner, plan, id_)
                 case Notice("handed_over"):
                     return await self.store.commit(*over)
-                case Notice("mismatch"):
-                    ends = True
-                case Notice("declined"):
+                case Notice("mismatch" | "declined"):
                     ends = True
                 case Notice("retry"):
-                    ends = plan.impatient
+                    ends, since = plan.impatient, notice.revision
             if ends:
                 return await self._gives_up(id_, over)
-            entry = await self.books.read(id_)
-        if entry is None:
-            return await self.store.commit(*over)
-        await self.store.commit(Talk(owner, plan, id_, paid=True))
-        return await self._waits_for_goods(owner, plan, id_)
+            if notice is None:
+                await Pause(max(0, deadline - self.simulator.now()), self.waiters[id_])
+        return await self.store.commit(*over)
 
     async def _waits_for_goods(self, owner: str, plan: Plan, id_: RefId) -> None:
         """Wait as a charge does that is paid; or be ended meanwhile, which changes nothing."""
@@ -475,7 +463,7 @@ class Shop:
                 told = () if over or ending is None else (Told(id_, ending),)
                 return await self.store.commit(Talk(owner, None), *told)
             waits = max(0, deadline - self.simulator.now()) if plan.impatient else float("inf")
-            await Pause(waits, self.waiters[id_][1])
+            await Pause(waits, self.waiters[id_])
         return None
 
     # --- an operator
@@ -522,7 +510,7 @@ class Shop:
             self._spawn(self._gives(giver))
         talk = self.parked.pop(id_, None)
         if talk is not None and talk.plan is not None:
-            self.waiters[id_] = ([], Signal())
+            self.waiters[id_] = Signal()
             await self._revived(talk, talk.plan)
 
     def entries(self) -> list[Entry]:

@@ -12,6 +12,7 @@ from cashier_rig import (
     PRICE,
     Clock,
     Till,
+    Waiter,
     again,
     lost_invoice,
     open_till,
@@ -136,7 +137,6 @@ async def test_who_pays_after_an_outage_is_served_at_once(autojump_clock: MockCl
         await trio.sleep(15 * MINUTE)
         assert await till.state(ticket.id) == "verifying"
         till.line.fault = lambda operation: None
-        assert await ticket.wait_notice() is None
         assert await ticket.wait_decided() is None
         await till.posts(till.pays())
         with trio.fail_after(1):
@@ -481,10 +481,9 @@ async def test_a_conversation_comes_back_to_its_payment(autojump_clock: MockCloc
         await till.posts(till.pays())
         await trio.sleep(1)
         async with again(till) as cashier:
-            back = await cashier.again(ticket.id)
-            assert back is not None
-            assert not back.to_send
+            back = Waiter(cashier, ticket.id)
             assert await back.wait_notice() == PaymentNotice("paid", captured=PRICE)
+            assert not back.entry.to_send
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -502,8 +501,7 @@ async def test_a_conversation_that_comes_back_later_hears_of_the_goods(
         await till.posts(till.pays())
         await trio.sleep(1)
         async with again(till) as cashier:
-            back = await cashier.again(ticket.id)
-            assert back is not None
+            back = Waiter(cashier, ticket.id)
             outcome, ending = ("handed_over", "handed_over") if fails else ("paid", "given")
             notice = await back.wait_notice()
             assert notice is not None
@@ -529,8 +527,7 @@ async def test_what_was_not_captured_before_a_restored_backup_goes_on(autojump_c
         ticket = await till.charges()
         till.aside = settles
         async with again(till, epoch=1) as cashier:
-            back = await cashier.again(ticket.id)
-            assert back is not None
+            back = Waiter(cashier, ticket.id)
             await trio.sleep(1)
             assert till.line.asked[-1] == "payment/inquiry"
             await trio.sleep(HOUR)
@@ -580,12 +577,11 @@ async def test_who_waits_for_what_was_captured_before_a_restored_backup(autojump
                 return True
 
             await cashier.start(alive)
-            back = await cashier.again(tickets[0].id)
-            assert back is not None
+            back = Waiter(cashier, tickets[0].id)
             assert recalled == []
             await nursery.start(cashier.run)
             with trio.fail_after(MINUTE):
-                handed_over = await back.wait_decided()
+                handed_over = await back.wait_notice()
             assert handed_over is not None
             assert (handed_over.outcome, handed_over.captured) == ("handed_over", PRICE)
             await trio.sleep(MINUTE)
@@ -608,7 +604,7 @@ async def test_what_was_granted_after_the_backup_is_the_operators(
         till.store = store
         async with again(till) as cashier:
             for ticket in reversed(tickets):
-                assert await cashier.again(ticket.id) is not None
+                Waiter(cashier, ticket.id)
                 await till.posts(till.pays())
                 await trio.sleep(MINUTE)
             assert await store.payments.counts() == {"settled": 5}
@@ -815,8 +811,8 @@ async def test_a_button_is_removed_once_its_message_is_known(autojump_clock: Moc
         with pytest.raises(DeliveryUnknownError):
             await till.charges()
         till.line.fault = lambda operation: None
-        (ticket,) = till.cashier._tickets.values()
-        await till.store.commit(ticket.not_sent("unknown"))
+        ticket = till.waiter
+        await till.ends(ticket, "unknown")
         await till.ends(ticket, "given_up")
         assert await till.alarms() == {"button_still_live"}
         await till.posts(till.pays())  # too little in the wallet

@@ -166,8 +166,8 @@ async def test_a_lost_invoice_is_adopted(autojump_clock: MockClock) -> None:
         with pytest.raises(Exception, match="no answer"):
             await till.charges(kind="invoice")
         till.line.fault = lambda operation: None
-        (ticket,) = till.cashier._tickets.values()
-        await till.store.commit(ticket.not_sent("unknown"))
+        ticket = till.waiter
+        await till.ends(ticket, "unknown")
         await till.ends(ticket, "given_up")
         got: list[str] = []
 

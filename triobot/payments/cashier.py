@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final, Literal, TypeAlias, final
 
+import attrs
 import trio
 
 from ..base.alarm_kinds import Alarm, text_of
@@ -27,13 +28,13 @@ from ..seams.values import encode_value, reading
 from ..seams.writes import LARGEST_VALUE, PutSetting, Write
 from ..store import Store
 from ..wire.events import InvoiceCallback, PayCallback
-from ..wire.ids import ChatId, InvoiceId, RefId
+from ..wire.ids import ChatId, InvoiceId, MessageId, RefId
 from . import asking
 from .callbacks import CallbackHandler, Callbacks
 from .entries import Entries, claiming, moving, opening
 from .entry import UNPAID, Entry, State, Taker
 from .examiner import Hands, next_step, work_on
-from .facts import WINDOW, Fact, PaymentAnswer, Plain, SetForward, new_ref_id
+from .facts import WINDOW, Fact, PaymentAnswer, Plain, PlainName, SendOk, SetForward, new_ref_id
 from .ledger import Moved
 from .records import alarm_of, clock_time
 from .schedule import BLIND, MINUTE, SECOND, claimed_since, due_at
@@ -54,11 +55,13 @@ LARGEST_ITEM: Final = LARGEST_VALUE // 2
 LARGEST_TEXT: Final = LARGEST_VALUE // 4
 """Characters of the item and of the text in a payment's row; the row's other values need far less."""
 _RETRY_STORE: Final = 5.0
-_ENDS: Final[dict[PaymentEnd, tuple[Taker, tuple[Plain, ...]]]] = {
-    "settled": ("handler", (Plain("settled"),)),
-    "failed": ("handler", (Plain("handler_failed"),)),
-    "given_up": ("conversation", (Plain("taker_gone"),)),
-    "never_left": ("conversation", (Plain("send_never_left"),)),
+_ENDS: Final[dict[PaymentEnd, tuple[Taker | None, PlainName]]] = {
+    "settled": ("handler", "settled"),
+    "failed": ("handler", "handler_failed"),
+    "given_up": ("conversation", "taker_gone"),
+    "refused": (None, "send_refused"),
+    "never_left": (None, "send_never_left"),
+    "unknown": (None, "send_unknown"),
 }
 _PAID: Final[tuple[State, ...]] = ("verified", "delivered")
 _LEFT: Final[tuple[State, ...]] = (*UNPAID, *_PAID)
@@ -155,38 +158,33 @@ class Cashier:
                 raise LocalProtocolError(name, f"must be at most {most} characters as it is stored")
         return new_ref_id()
 
-    def opened(self, id: RefId, charge: Charge) -> tuple[OpenTicket, MovePayment]:
-        """Return a payment's ticket, and the write that stores the payment. Commit the write before sending
-        the button or creating the invoice.
+    def opened(self, id: RefId, charge: Charge) -> MovePayment:
+        """Return the write that stores a payment. Commit the write before sending the button or creating the
+        invoice.
 
         The commit is refused with StaleRowError if another payment has the number. With ten million payments,
         this happens to one charge in a billion.
         """
         now = self._clock.now()
-        entry, write = opening(self.entries, self._new(id, charge), now)
-        return OpenTicket(self.entries, entry, self._clock.now, self._tickets), write
+        asked = attrs.asdict(charge, recurse=False)
+        entry = Entry(id=id, **asked, taker="conversation", made_at=now, epoch=self._epoch)
+        return opening(self.entries, entry, now)[1]
 
-    async def again(self, id: RefId, *, since: int = 0) -> OpenTicket | None:
-        """Return a ticket for the payment with number `id`; None if the payment is gone.
+    def ticket(self, id: RefId, news: Callable[[], None]) -> OpenTicket:
+        """Return a ticket for a payment; see `OpenTicket`."""
+        return OpenTicket(self.entries, id, self._tickets, news)
 
-        Args:
-            since: revision of the last notice that the conversation has handled; the ticket delivers later
-                notices, also those from before the conversation was loaded.
-        """
-        entry = await self.entries.read(id)
-        while entry is not None:
-            ticket = OpenTicket(self.entries, entry, self._clock.now, self._tickets, since)
-            # From here on the ticket gets each change of the entry. A second read finds a change that came
-            # between the first read and this point.
-            entry = await self.entries.read(id)
-            if entry is not None and entry.revision <= ticket.revision:
-                return ticket
-        return None
+    def sent(
+        self, id: RefId, message_id: MessageId | None, invoice_id: InvoiceId | None, *, twice: bool
+    ) -> MovePayment:
+        """Return the write for an accepted send; `twice`: a second message may exist."""
+        return moving(self.entries, id, SendOk(message_id, invoice_id, twice), now=self._clock.now())
 
     def ended(self, id: RefId, how: PaymentEnd) -> MovePayment:
-        """Return the write that ends a taker's part in a payment, unless the taker has changed."""
-        taker, facts = _ENDS[how]
-        return moving(self.entries, id, *facts, now=self._clock.now(), taker=taker, may_fail=True)
+        """Return the write for a failed send, or that ends a taker's part unless the taker has changed."""
+        taker, name = _ENDS[how]
+        now = self._clock.now()
+        return moving(self.entries, id, Plain(name), now=now, taker=taker, may_fail=taker is not None)
 
     async def may_give(self, id: RefId, *, uncertain: bool = False) -> bool:
         """Return whether the aside that has the payment may still give the goods.
@@ -225,23 +223,6 @@ class Cashier:
     def hint(self, seq: int, event: PayCallback | InvoiceCallback) -> None:
         """Queue a callback; it stays in the inbox at `seq` until it is stored. Never waits."""
         self._callbacks.came(seq, event)
-
-    def _new(self, id: RefId, charge: Charge) -> Entry:
-        return Entry(
-            id=id,
-            kind=charge.kind,
-            chat_id=charge.chat_id,
-            amount=charge.amount,
-            currency=charge.currency,
-            item=charge.item,
-            text=charge.text,
-            owner=charge.owner,
-            taker="conversation",
-            late=charge.late,
-            made_at=self._clock.now(),
-            expires_at=charge.expires_at,
-            epoch=self._epoch,
-        )
 
     # --- start
 
@@ -448,7 +429,7 @@ class Cashier:
     def _moved(self, moved: Moved) -> None:
         ticket = self._tickets.get(moved.entry.id)
         if ticket is not None:
-            ticket.heard(moved)
+            ticket.heard(moved.entry)
         elif moved.notice is not None:
             # Recall the chat even after a change of taker: the conversation that waited has to get the
             # notice.

@@ -188,6 +188,16 @@ class Entry:
         """Whether a conversation or an aside is the taker; an unwanted payment is never verified."""
         return self.taker != "nobody"
 
+    @property
+    def to_send(self) -> bool:
+        """Whether the message still has to be sent: it wasn't sent, or the outcome is unknown."""
+        if self.state in ("prepared", "sending", "unsure"):
+            return True
+        # A start of the program examines unclear payments, and so changes their state. In these states only
+        # an id or a callback shows that the user has the message.
+        named = self.message_id is not None or self.invoice_id is not None or self.hinted_at is not None
+        return self.state in ("check", "verifying") and not named
+
     def may_be_given(self, *, uncertain: bool) -> bool:
         """Return whether the aside that has the payment may still give the goods.
 
@@ -200,6 +210,17 @@ class Entry:
         # (`Chat.continue_as`), which may give more goods.
         mine = self.state == "delivered" and not self.held and (uncertain or not self.uncertain)
         return mine or self.state == "settled"
+
+    @property
+    def news(self) -> PaymentNotice | None:
+        """Newest notice for the conversation that requested the payment; None: keep waiting."""
+        if self.captured is not None and self.state != "mismatch" and self.ending != "handed_over":
+            return PaymentNotice("paid", captured=self.captured)
+        if self.taker != "conversation" or self.state in ENDED:
+            return PaymentNotice("handed_over", captured=self.captured)
+        if self.state == "mismatch":
+            return PaymentNotice("mismatch", captured=self.captured)
+        return self.said
 
     @property
     def ending(self) -> PaymentGoods | None:

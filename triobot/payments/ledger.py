@@ -45,7 +45,6 @@ class Moved:
         row: the row of the table that applied.
         due: the duties due now. The entry's own fields contain these duties too, for a restart after a crash.
         alarms: alarms for the operator.
-        notice: the notice for a waiting conversation.
     """
 
     before: Entry
@@ -54,7 +53,13 @@ class Moved:
     row: Transition
     due: tuple[Duty, ...]
     alarms: tuple[AlarmKind, ...]
-    notice: Notice | None
+
+    @property
+    def notice(self) -> Notice | None:
+        """Notice that the move brings to the waiting conversation; None if the move brings none."""
+        waits = self.before.taker == "conversation" or self.before.state in ("verified", "delivered")
+        news = self.entry.news if waits and self.row.outcome is not None else None
+        return news if news is not None and news.revision in (0, self.entry.revision) else None
 
 
 @final
@@ -96,10 +101,7 @@ def move(entry: Entry, fact: Fact, now: int) -> Outcomes:
     after, done = _with_duties(entry, after, fact, name, due, now)
     told = (one for one in row.tell if _holds(one.when, entry, after, fact, now))
     alarms: tuple[AlarmKind, ...] = tuple(one.kind for one in told)
-    after, notice = _told(entry, after, row, fact)
-    if notice is not None:
-        notice = attrs.evolve(notice, revision=after.revision)
-    return Moved(entry, _with_word(after, notice), name, row, done, alarms, notice)
+    return Moved(entry, _with_word(entry, after, row, fact), name, row, done, alarms)
 
 
 def _allowed(entry: Entry, name: FactName) -> bool:
@@ -388,36 +390,18 @@ def _deliver_at(entry: Entry, name: FactName, now: int) -> int | None:
     return now + schedule.pause(schedule.DELIVER_PAUSES, entry.failures - 1, schedule.HOUR)
 
 
-def _told(before: Entry, after: Entry, row: Transition, fact: Fact) -> tuple[Entry, Notice | None]:
-    """Return the entry, and the notice for a waiting conversation; None if the move causes no notice."""
-    outcome = row.outcome
-    waits = before.taker == "conversation" or before.state in ("verified", "delivered")
-    if outcome is None or not waits:
-        return after, None
-    if outcome == "unknown" and after.kind == "button":
-        return after, None
-    if outcome == "declined":
-        # Only an examination that began after the callback confirms a decline.
-        if after.decline is None or not after.clean or after.hinted:
-            return after, None
+def _with_word(before: Entry, after: Entry, row: Transition, fact: Fact) -> Entry:
+    """Store a retry or decline notice for the conversation that waits. The entry's state shows other news."""
+    waits = before.taker == "conversation"
+    if waits and row.outcome == "retry" and isinstance(fact, Hint) and not _elsewhere(before, fact):
+        url = None if len(fact.charge_url or "") > _LONGEST_LINK else fact.charge_url
+        return attrs.evolve(after, said=Notice("retry", fact.code, url, revision=after.revision))
+    # Only an examination that began after the callback confirms a decline.
+    if waits and row.outcome == "declined" and after.decline is not None and after.clean and not after.hinted:
         # "retry": the payment is unpaid, but the user may press again.
         word: Outcome = "declined" if after.decline in REFUSED else "retry"
-        return attrs.evolve(after, decline=None), Notice(word, after.decline)
-    if isinstance(fact, Hint):
-        return after, None if _elsewhere(before, fact) else Notice(outcome, fact.code, fact.charge_url)
-    return after, Notice(outcome, captured=after.captured)
-
-
-def _with_word(after: Entry, notice: Notice | None) -> Entry:
-    """Store a retry or decline notice in the entry, for a conversation that isn't in memory.
-
-    Other notices needn't be stored, because the entry's state shows them.
-    """
-    if notice is not None and notice.outcome in ("retry", "declined"):
-        url = notice.charge_url
-        if url is not None and len(url) > _LONGEST_LINK:
-            notice = attrs.evolve(notice, charge_url=None)
-        return attrs.evolve(after, said=notice)
+        said = Notice(word, after.decline, revision=after.revision)
+        return attrs.evolve(after, decline=None, said=said)
     waits = after.taker == "conversation" and after.state in schedule.ON_SCREEN
     return after if waits else attrs.evolve(after, said=None)
 

@@ -232,7 +232,8 @@ class PaymentNotice:
         code: the code in the platform's callback.
         charge_url: where the user can top up, according to the callback; never sent on without a check.
         captured: the amount that the platform captured.
-        revision: the payment's revision when the notice was made, so that a notice is handled only once.
+        revision: the payment's revision when the notice was made, so that a notice is handled only once; 0
+            for a notice that ends the charge.
     """
 
     outcome: PaymentOutcome
@@ -267,12 +268,12 @@ class Captured:
     reference: str = ""
 
 
-PaymentEnd: TypeAlias = Literal["settled", "failed", "given_up", "never_left"]
-"""How a conversation's or an aside's part in a payment ended.
+PaymentEnd: TypeAlias = Literal["settled", "failed", "given_up", "refused", "never_left", "unknown"]
+"""How a conversation's or an aside's part in a payment ended, or why the payment's message was not sent.
 
 ``settled``: the aside has given the goods. ``failed``: the aside has failed; it gets the payment again, after
-a growing delay. ``given_up``: no conversation waits for the payment any more. ``never_left``: the payment was
-given up before its message was sent.
+a growing delay. ``given_up``: no conversation waits for the payment any more. ``refused``: the platform
+refused the message. ``never_left``: the message never left this machine. ``unknown``: no answer came.
 """
 
 

@@ -3,9 +3,9 @@
 A charge has these parts, in this order:
 
 * Store the payment (`Cashier.opened`).
-* Send the button or invoice, and store the result (`OpenTicket.sent`, `.not_sent`).
+* Send the button or invoice, and store the result (`Cashier.sent`, `.ended`).
 * Wait for the ledger's notices.
-* Once the payment is paid, wait until the aside has given the goods (`.ending`).
+* Once the payment is paid, wait until the aside has given the goods (`Entry.ending`).
 
 Each part is an operation of the journal. The transaction that records the operation's result also moves the
 payment to its new state. The ledger handles the platform's callbacks, and the aside gets the money; a charge
@@ -18,7 +18,6 @@ can be forged, so links for topping up a wallet may only lead to known hosts.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -41,12 +40,10 @@ from ...errors import (
     PaymentExpiredError,
     PaymentHandedOverError,
     RefusedError,
-    StoreError,
 )
-from ...seams.money import Captured, Charge, MovePayment, PaymentGoods, PaymentNotice
+from ...seams.money import Captured, Charge, MovePayment, PaymentEnd, PaymentGoods, PaymentNotice
 from ...seams.outbox import OnUnknown, Urgency
 from ...seams.values import encode_value, register
-from ...seams.writes import Write
 from ...wire.events import Event, Press
 from ...wire.ids import ChatId, RefId
 from ...wire.markup import InlineKeyboard, LinkButton, PayButton
@@ -60,10 +57,9 @@ from ..questions.buttons import Buttons, keyboard_of, keys_of, question_data
 from ..routes.filters import Setting
 from ..routes.routing import Delivery, OtherwisePolicy, Taken, Wait
 from ..running.branches import OperationKind
-from .paid import Currency, payments_of, refuse_without_aside
+from .paid import Currency, payments_of, refuse_without_aside, tell_ledger
 
 if TYPE_CHECKING:
-    from ...payments.cashier import Cashier
     from ...payments.ticket import OpenTicket
 
 # An address that all parsers assign to the same host: no user, no other port, no backslash.
@@ -73,7 +69,6 @@ _LINK: Final = re.compile(
 
 HELD: Final = 5.0
 """Seconds by which a timeout is delayed, once while money is verified and again while goods are given."""
-log: Final = logging.getLogger("triobot.conversations")
 _NOT_ENOUGH: Final = 1000
 BUTTON_LIFE: Final = 24 * 3600
 """Seconds that a charge waits by default and at most; after that, `PaymentExpiredError` is raised."""
@@ -135,33 +130,24 @@ class RunningCharge:
         self._wait = wait
         self._asked = asked
         self._ticket: OpenTicket | None = None
-        self._looking_up = False
-        self._began = False
+        self._unsent = False  # whether this process has opened the payment and not begun to send
         self._paid = False
         self._heard = 0  # revision of the last notice that was handled
         self.id = RefId("")
 
     async def __aenter__(self) -> None:
-        own = self._operations.check_task()
-        self._asked = attrs.evolve(self._asked, owner=f"{self._operations.facts.id}/{own}")
-        await self._open()
-        self._seen(waits=True)
-        self._wait.when_resting = self._listen_again
-
-    def _seen(self, *, waits: bool) -> None:
-        if (dry := self._operations.dry) is not None:
-            dry.look.charges(self.id, waits=waits)
-
-    async def _open(self) -> None:
         """Choose a payment number. The transaction that records the number also stores the payment."""
         operations = self._operations
+        self._asked = attrs.evolve(self._asked, owner=f"{operations.facts.id}/{operations.check_task()}")
         inside = operations.ahead is None
         self.id = await operations.effect(OperationKind.CHARGE, self._number, inside=inside)
         if not operations.conversation.replaying:
-            ticket, write = payments_of(operations.services).opened(self.id, self._asked)
-            # A repeated turn has opened the payment before, and the payment's state may have changed since.
-            if operations.also("opened", [write]):
-                self._hold(ticket)
+            # A repeated turn has opened the payment before, and may have begun to send.
+            opened = payments_of(operations.services).opened(self.id, self._asked)
+            self._unsent = operations.also("opened", [opened])
+        if operations.dry is not None:
+            operations.dry.look.charges(self.id, waits=True)
+        self._wait.when_resting = self._listen
 
     async def _number(self, _: Id) -> RefId:
         limit = self._operations.services.max_amount
@@ -171,70 +157,46 @@ class RunningCharge:
         return payments_of(self._operations.services).number(self._asked)
 
     async def __aexit__(self, *error: object) -> None:
-        self._forget_news()
-        self._seen(waits=False)
+        operations, conversation = self._operations, self._operations.conversation
+        self._wait.when_resting = None
+        if self._ticket is not None:
+            self._ticket.close()
+        if self._wait.let_go(0) and not conversation.dead:
+            operations.run.withdraw(0)
+        if operations.dry is not None:
+            operations.dry.look.charges(self.id, waits=False)
         # A stop of the program ends the process but not the conversation, so the payment isn't given up.
-        if not self._paid:
-            self._operations.also("given up", _moves(self._operations, self._given_up))
-
-    def _given_up(self, ledger: Cashier) -> Sequence[Write]:
-        ticket = self._ticket
-        given_up = ledger.ended(self.id, "given_up")
-        # Only if no send was tried: if the button may be on a screen, the user may still pay.
-        if ticket is not None and ticket.to_send and not ticket.in_doubt and not self._began:
-            return [ledger.ended(self.id, "never_left"), given_up]
-        return [given_up]
+        if not (self._paid or conversation.replaying or conversation.dead):
+            ledger = payments_of(operations.services)
+            # If the button may be on a screen, the user may still pay.
+            never_left = [ledger.ended(self.id, "never_left")] if self._unsent else []
+            operations.also("given up", [*never_left, ledger.ended(self.id, "given_up")])
 
     # --- its payment, live
 
-    async def _ticket_now(self) -> OpenTicket:
-        """Return the payment's handle, perhaps after reading it from the ledger. Call in an effect's body."""
+    def _hold(self) -> OpenTicket:
+        """Return the payment's ticket, which from the first call on gets each of the payment's moves."""
         if self._ticket is None:
-            self._hold(await payments_of(self._operations.services).again(self.id, since=self._heard))
-        if self._ticket is None:
-            raise PaymentHandedOverError  # the chat's data was deleted
+            self._ticket = payments_of(self._operations.services).ticket(self.id, self._tell)
         return self._ticket
 
-    def _hold(self, ticket: OpenTicket | None) -> None:
-        self._ticket = ticket
-        if ticket is not None:
-            ticket.listen(self._tell)
-
-    def _listen_again(self) -> None:
+    def _listen(self) -> None:
         """Wake the wait if there is news; after a restart, read the payment from the ledger first."""
-        if self._ticket is not None:
-            # After a restart, the send may have found that the payment is paid.
-            self._tell()
-        elif not self._looking_up:
-            self._looking_up = True
-            self._operations.shared.work.beside(self._look_up)
-
-    async def _look_up(self) -> None:
-        try:
-            ticket = await payments_of(self._operations.services).again(self.id, since=self._heard)
-        except (StoreError, trio.ClosedResourceError) as error:
-            log.error(  # noqa: TRY400  # a store's traceback says nothing more
-                "payment %s could not be read: %s", self.id, type(error).__name__
-            )
-            return
-        finally:
-            self._looking_up = False
-        if self._wait.when_resting is not None:
-            if self._ticket is None:
-                self._hold(ticket)
+        ticket = self._hold()
+        if ticket.entry is None:
+            tell_ledger(self._operations.shared, self.id, ticket.read)
+        else:
             self._tell()
 
     def _tell(self) -> None:
         """Wake the wait if the payment has news. After the payment, only the end of the aside is news."""
-        ticket = self._ticket
-        ending: PaymentGoods | None = None
-        if self._paid:
-            ending = "handed_over" if ticket is None else ticket.ending
-            if ending is None:
-                return
-        elif ticket is not None and not ticket.has_news:
-            return
-        self.wake(ending)
+        ticket = self._hold()
+        if not self._wait.rests or ticket.entry is None:
+            return  # `_listen` is called when the wait rests
+        if not self._paid and ticket.has_news(self._heard):
+            self.wake(None)
+        elif self._paid and ticket.entry.ending is not None:
+            self.wake(ticket.entry.ending)
 
     def wake(self, ending: PaymentGoods | None) -> None:
         """Wake the wait with `ending`, unless it is being woken already."""
@@ -244,13 +206,6 @@ class RunningCharge:
             delivery = Delivery(0, event, at)
             self._wait.give(delivery, Taken(ending))
             self._operations.conversation.bring(delivery)
-
-    def _forget_news(self) -> None:
-        self._wait.when_resting = None
-        if self._ticket is not None:
-            self._ticket.listen(None)
-        if self._wait.let_go(0) and not self._operations.conversation.dead:
-            self._operations.run.withdraw(0)
 
     # --- sending
 
@@ -272,21 +227,20 @@ class RunningCharge:
             raise
 
     async def _send(self, operation: SendMessage | CreateInvoice, own: Id) -> Sent | None:
-        ticket = await self._ticket_now()
-        if not ticket.to_send:  # the request was sent before
-            return None if ticket.message_id is None else Sent(self._asked.chat_id, ticket.message_id)
-        if ticket.in_doubt and isinstance(operation, CreateInvoice):
+        entry = await self._hold().read()
+        if not entry.to_send:  # the request was sent before
+            return None if entry.message_id is None else Sent(self._asked.chat_id, entry.message_id)
+        if entry.lost and isinstance(operation, CreateInvoice):
             # A button's number prevents a second payment; a second invoice would have another number.
             raise DeliveryUnknownError(operation.path, "the program ended while it was in flight")
         await trio.lowlevel.checkpoint_if_cancelled()
-        self._began = True
-        return await self._operations.shared.work.see_through(partial(self._carry, ticket, operation, own))
+        self._unsent = False
+        return await self._operations.shared.work.see_through(partial(self._carry, operation, own))
 
-    async def _carry(
-        self, ticket: OpenTicket, operation: SendMessage | CreateInvoice, own: Id
-    ) -> Sent | None:
+    async def _carry(self, operation: SendMessage | CreateInvoice, own: Id) -> Sent | None:
         """Send the request and store the result; return the new message, if the request makes one."""
-        outbox, message, twice = self._operations.services.outbox, None, False
+        ledger, outbox = payments_of(self._operations.services), self._operations.services.outbox
+        message, invoice_id, twice = None, None, False
 
         def doubt() -> None:
             nonlocal twice
@@ -296,15 +250,15 @@ class RunningCharge:
             match operation:
                 case SendMessage():
                     message = await self._show(operation, doubt)
-                    moved = ticket.sent(message_id=message.id, twice=twice)
                 case CreateInvoice():
                     on_unknown = OnUnknown.RAISE
                     created = await outbox.perform(operation, urgency=Urgency.MONEY, on_unknown=on_unknown)
-                    moved = ticket.sent(invoice_id=created.id)
+                    invoice_id = created.id
         except Exception as error:
-            self._keep(own, error, _not_sent(ticket, error, twice=twice))
+            self._keep(own, error, [ledger.ended(self.id, how) for how in _not_sent(error, twice=twice)])
             raise
-        self._keep(own, message, [moved])
+        message_id = None if message is None else message.id
+        self._keep(own, message, [ledger.sent(self.id, message_id, invoice_id, twice=twice)])
         return message
 
     async def _show(self, operation: SendMessage, doubt: Callable[[], None]) -> Sent:
@@ -345,13 +299,11 @@ class RunningCharge:
             reopen_wait(operations, self._wait)
             notices, captured = await self._hold_deadlines()
             for notice in notices:
-                self._heard = max(self._heard, notice.revision)
-                if notice.outcome == "paid":
-                    if captured is None:
-                        raise PaymentHandedOverError
-                    self._paid = True
-                    return captured
+                self._heard = notice.revision
                 await self._deal_with(notice)
+            if captured is not None:
+                self._paid = True
+                return captured
 
     async def _hold_deadlines(self) -> Seen:
         """Read the payment's news, as one operation.
@@ -362,7 +314,7 @@ class RunningCharge:
         """
         kind, run, inside = OperationKind.VERIFY, self._operations.run, self._operations.ahead is None
         seen = await self._operations.effect(kind, self._look, holds=int(HELD * 1000), inside=inside)
-        if _ends(seen[0]):
+        if any(notice.outcome != "retry" for notice in seen[0]):
             if run.interrupted:
                 await trio.lowlevel.checkpoint_if_cancelled()
             _lift(run, run.now())
@@ -392,18 +344,10 @@ class RunningCharge:
         self._operations.behind = {**self._operations.behind, **given}
 
     async def _look(self, _: Id) -> Seen:
-        """Return the notices up to the first that ends the charge. Wait if a callback is being verified."""
-        ticket, found = await self._ticket_now(), list[PaymentNotice]()
-        while ticket.has_news and not _ends(found):
-            notice = await ticket.wait_notice()
-            if notice is not None:
-                found = _and(found, notice)
-                continue
-            # A notice that doesn't end the charge is handled later: such a notice delays no timeout.
-            while not _ends(found) and (notice := await ticket.wait_decided()) is not None:
-                found = _and(found, notice)
-        paid = any(notice.outcome == "paid" for notice in found)
-        return found, ticket.captured if paid else None
+        """Return the payment's news. Wait if a callback is being verified."""
+        ticket = self._hold()
+        notice = await ticket.decided(self._heard)
+        return [] if notice is None else [notice], ticket.captured
 
     async def _deal_with(self, notice: PaymentNotice) -> None:
         operations = self._operations
@@ -420,34 +364,22 @@ class RunningCharge:
                 words = operations.conversation.texts.pay_again
                 await operations.perform(SendMessage(self._asked.chat_id, words))
             case _:
-                pass  # paid: handled elsewhere; refused, unknown: the send itself has raised the error
+                pass
 
 
-def _and(found: Sequence[PaymentNotice], notice: PaymentNotice) -> list[PaymentNotice]:
-    """Append a notice and remove an equal notice, so that the user is told "try again" only once."""
-    return [*(one for one in found if one.outcome != notice.outcome), notice]
-
-
-def _ends(found: Sequence[PaymentNotice]) -> bool:
-    """Whether one of the notices ends the charge; a "retry" doesn't."""
-    return any(notice.outcome != "retry" for notice in found)
-
-
-def _not_sent(ticket: OpenTicket, error: Exception, *, twice: bool) -> Sequence[MovePayment]:
-    """Return the payment's changes of state after a failed send. `twice`: an earlier try may have arrived."""
-    why: Literal["refused", "never_left", "unknown"]
+def _not_sent(error: Exception, *, twice: bool) -> Sequence[PaymentEnd]:
+    """Return what a failed send means for the payment. `twice`: an earlier try may have arrived."""
     match error:
         case RefusedError() | LocalProtocolError():
-            why = "refused"
+            why: PaymentEnd = "refused"
         case NotDeliveredError():
             why = "never_left"
         case DeliveryUnknownError():
-            why = "unknown"
+            return ["unknown"]
         case _:
             return ()  # the result is unknown: the next start asks the platform
     # The error describes only the last send, so the doubt about an earlier send is stored as well.
-    doubted = [ticket.not_sent("unknown")] if twice and why != "unknown" else []
-    return [*doubted, ticket.not_sent(why)]
+    return ["unknown", why] if twice else [why]
 
 
 Late: TypeAlias = Literal["deliver", "refund"]
@@ -567,10 +499,3 @@ def _asked(
         "handler" if late == "deliver" else "nobody",
         operations.run.now() + int(actor * 1000),
     )
-
-
-def _moves(operations: Operations, of: Callable[[Cashier], Sequence[Write]]) -> Sequence[Write]:
-    """Return the ledger's writes that go with a conversation's next record; empty on replay."""
-    if operations.conversation.replaying or operations.conversation.dead:
-        return ()
-    return of(payments_of(operations.services))

@@ -205,7 +205,9 @@ def abandon(shared: Shared, chat_id: ChatId, conversation_id: str, key: str | No
     """Give up the payments of a conversation that was ended without running its code."""
     # The ledger is called after the end is stored: before that, a crash may restore the waiting
     # conversation.
-    _tell(shared, conversation_id, lambda ledger: ledger.give_up(chat_id, conversation_id, key=key))
+    if (ledger := shared.services.payments) is not None:
+        give_up = partial(ledger.give_up, chat_id, conversation_id, key=key)
+        tell_ledger(shared, conversation_id, give_up)
 
 
 def tell_parked(shared: Shared, chat_id: ChatId, key: str | None) -> None:
@@ -214,24 +216,22 @@ def tell_parked(shared: Shared, chat_id: ChatId, key: str | None) -> None:
     Args:
         key: the payment's key; None for any other conversation.
     """
-    if key is not None:
-        _tell(shared, key, lambda ledger: ledger.parked(chat_id, key))
+    if key is not None and (ledger := shared.services.payments) is not None:
+        tell_ledger(shared, key, partial(ledger.parked, chat_id, key))
 
 
-def _tell(shared: Shared, what: str, say: Callable[[Cashier], Awaitable[None]]) -> None:
+def tell_ledger(shared: Shared, what: str, call: Callable[[], Awaitable[object]]) -> None:
     """Call the ledger in a task of its own, once all earlier writes are stored."""
-    work, payments = shared.work, shared.services.payments
-    if payments is None:
-        return
+    work = shared.work
 
     async def tell() -> None:
         await work.commits.wait_for()
         try:
-            await say(payments)
+            await call()
         except (StoreError, trio.ClosedResourceError) as error:
             # The ledger finds the payment again at the next start, or when the payment expires.
             log.error(  # noqa: TRY400  # a store's traceback says nothing more
-                "payment %s: its end could not be stored: %s", what, type(error).__name__
+                "payment %s: the ledger failed: %s", what, type(error).__name__
             )
 
     work.beside(tell)
