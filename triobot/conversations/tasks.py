@@ -79,9 +79,11 @@ class ConversationTasks:
                     # and block all other tasks.
                     with suppress(trio.ClosedResourceError):  # the bot stops
                         await self._work.commits.wait_for(written)
-                if crashes.early:
-                    revived, writer = conversation.replay is not None, conversation.writer
-                    await crashes.begins(facts.seq, None if revived or not writer else writer.counted)
+                if facts.seq in crashes.early and (writer := conversation.writer) and not self._work.cut:
+                    # The row must exist before the code runs again, to count further crashes.
+                    crashes.early.discard(facts.seq)
+                    self._work.commits.add(writer.counted(1))
+                    await self._work.commits.wait_for()
                 if self._work.cut or conversation.evicted:
                     return  # the row of the conversation's event is in the inbox
                 operations = Operations(actor, conversation)

@@ -63,8 +63,8 @@ BETWEEN_RETRIES: Final = 60.0
 """Seconds between two tries."""
 _REASONS: Final = 3
 _PAGE: Final = 256
-LIVED_AT: Final = "lived"
-"""Setting: start time of the last stable or stopped run, and the number of crashes since."""
+EARLY_CRASHES: Final = "crashes"
+"""Setting: number of runs in a row that crashed before they were stable."""
 ROUTING: Final = "routing"
 """Setting: the event that filters read when the process crashed, and its number of crashes."""
 _THREAD: Final = trio.to_thread.run_sync.__code__
@@ -103,13 +103,14 @@ class CrashCounts(trio.abc.Instrument):
         self._cleanup = cleanup
         self._reload = reload
         self.at_work = services.store.at_work
-        self._noted = False
         # Numbers of conversations, by the conversation's own task.
         self._own: dict[trio.lowlevel.Task, int] = {}
         # Tasks with children or a running step. The instrument is installed while there are such tasks.
         self._wide: set[trio.lowlevel.Task] = set()
         self._looks = False
         self._idle = 0
+        # Conversation whose code runs in the current step, if the instrument tracks the step's task.
+        self._stepping: int | None = None
         self._opening = services.store.opening()
         self._in_threads: dict[trio.lowlevel.Task, int] = {}
         self._free = list(range(WORK_SLOTS - 1, _THREADS - 1, -1))
@@ -144,7 +145,11 @@ class CrashCounts(trio.abc.Instrument):
                     at_work[RUNS] = 0
                 commits.end_step()
                 if task in step_tasks or task.child_nurseries:
-                    self._look_at(task)
+                    self._wide.add(task)
+                    self._stepping = seq
+                    if not self._looks:
+                        self._looks = True
+                        trio.lowlevel.add_instrument(self)
                 elif self._wide:
                     self._wide.discard(task)
                 sent = error = None
@@ -154,6 +159,7 @@ class CrashCounts(trio.abc.Instrument):
                     error = raised
         finally:
             self._wide.discard(task)
+            self._stepping = None
             del code_tasks[task], self._own[task]
 
     def ends_process(self, error: BaseException, seq: int, route: str, place: str) -> None:
@@ -179,14 +185,6 @@ class CrashCounts(trio.abc.Instrument):
         for slot in range(WORK_SLOTS):
             self.at_work[slot] = 0
 
-    def _look_at(self, task: trio.lowlevel.Task) -> None:
-        """Track each step of every task from now on, because `task` has children or a running step."""
-        self._wide.add(task)
-        self._noted = True
-        if not self._looks:
-            self._looks = True
-            trio.lowlevel.add_instrument(self)
-
     def look_no_more(self) -> None:
         """Stop tracking the steps of other tasks."""
         if self._looks:
@@ -201,10 +199,9 @@ class CrashCounts(trio.abc.Instrument):
                 self.look_no_more()
             return
         self._idle = 0
-        seq = self._within(task)
+        self._stepping = seq = self._within(task)
         if seq is None:
             return
-        self._noted = True
         self.at_work[RUNS] = seq
         if (slot := self._in_threads.pop(task, None)) is not None:
             self.at_work[slot] = 0
@@ -212,12 +209,11 @@ class CrashCounts(trio.abc.Instrument):
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         """Clear the slot after a task's step. If the task waits for a thread, give the thread a slot."""
-        if not self._noted:
+        seq, self._stepping = self._stepping, None
+        if seq is None:
             return
-        self._noted = False
         self.at_work[RUNS] = 0
-        seq = self._within(task)
-        if seq is not None and self._free and _is_in_thread(task):
+        if self._free and _is_in_thread(task):
             slot = self._in_threads[task] = self._free.pop()
             self.at_work[slot] = seq
 
@@ -287,28 +283,14 @@ class CrashCounts(trio.abc.Instrument):
     async def _tell_loop(self, routes: Sequence[str]) -> None:
         """Raise an alarm if several runs in a row crashed soon after their start."""
         opening = self._opening
-        lived, _, before = (await self._services.store.setting(LIVED_AT) or "").partition(" ")
-        deaths = 0 if lived == str(opening.previous_at) else min(int(before or 0) + 1, opening.unclean)
-        self._work.commits.add([PutSetting(LIVED_AT, f"{lived} {deaths}")])
+        before = int(await self._services.store.setting(EARLY_CRASHES) or 0)
+        deaths = min(before + 1, opening.unclean)
+        self._work.commits.add([PutSetting(EARLY_CRASHES, str(deaths))])
         if deaths < (CRASHES if routes else DEATHS):
             return
         who = f"at work was {', '.join(routes)}" if routes else "no conversation's code was at work"
         text = f"the program died {deaths} times in a row, soon after its start; {who}; look at the log's end"
         self._services.raise_alarm(Alarm("crash_loop", "start", text))
-
-    async def begins(self, seq: int, counted: Callable[[int], Sequence[Write]] | None) -> None:
-        """Store a conversation that crashed the last process before its first record, and count that crash.
-
-        The conversation begins only afterwards, so its row counts all further crashes.
-
-        Args:
-            counted: returns the writes that store the beginning conversation with the given crash count.
-        """
-        if seq in self.early and not self._work.cut:
-            self.early.discard(seq)
-            if counted is not None:
-                self._work.commits.add(counted(1))
-                await self._work.commits.wait_for()
 
     # --- parked conversations
 
@@ -332,7 +314,7 @@ class CrashCounts(trio.abc.Instrument):
     def note_lived(self) -> None:
         """Record that the process is stable or being stopped: a later crash is no part of a crash loop."""
         if self._opening.unclean:
-            self._work.commits.add([PutSetting(LIVED_AT, str(self._opening.at))])
+            self._work.commits.add([PutSetting(EARLY_CRASHES, "0")])
 
     async def live_on(self) -> None:
         """Retry conversations parked by their crash count, in turn, once the process is stable."""
@@ -352,7 +334,7 @@ class CrashCounts(trio.abc.Instrument):
         while rows := await self._services.store.parked(after=after, limit=_PAGE):
             after = rows[-1].id
             for row in rows:
-                if row.in_hand < CRASHES or not self.condemns(row):
+                if not self.condemns(row):
                     continue
                 distance = min(FIRST_RETRY << min(row.in_hand - CRASHES, 16), LAST_RETRY)
                 at = max(row.updated_at + distance, self._opening.at + int(LIVED * 1000))
