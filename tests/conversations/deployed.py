@@ -163,9 +163,8 @@ async def verdict_of(
         return "P", unfit
     journal, known = await store.journal(row.id), await store.code.all()
     assert journal is not None
-    stored, texts = read_stored(journal), {one: await store.code.source(one) for one in known.sources}
-    code = Code(table)
-    comparison = comparison_with(code.sites, code.formerly, known, texts.get)
+    stored, code = read_stored(journal), Code(table)
+    comparison = comparison_with(code.sites, code.formerly, known)
     changed = Changed(comparison, row, stored.records)
     services = dry_services(_texts(), {}, row.updated_at, ())
     async with open_rerun(services, table, stored, changed=changed) as rerun:

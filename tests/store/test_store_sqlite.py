@@ -954,7 +954,6 @@ async def test_a_row_with_no_such_values_ends_an_open_store(path: Path, damage: 
     with pytest.raises(StoreCorruptError, match="is damaged or is not a store: what it says of itself"):
         async with opened(path) as store:
             await store.code.all()
-            await store.code.source("d")
 
 
 @pytest.mark.parametrize("damaged", [False, True])

@@ -164,18 +164,13 @@ def comparison_of(code: Code, told: Sequence[Mapping[str, object]]) -> Compariso
     """
     lines = cast("Sequence[Any]", told)
     builds = [Deployed(one["at"], one["build"], tuple(one["sources"])) for one in lines if "at" in one]
-    kept = {one["source"]: one for one in lines if "source" in one}
     known = StoredCode(
         tuple(sorted(builds, key=lambda one: one.at)),
-        {digest: one["name"] for digest, one in kept.items()},
+        {one["source"]: (one["name"], one["text"]) for one in lines if "source" in one},
         tuple({tuple(one["site"]) for one in lines if "site" in one}),
         tuple(AcceptedChange(*one["accepted"]) for one in lines if "accepted" in one),
     )
-
-    def text_of(digest: str) -> str | None:
-        return kept[digest]["text"] if digest in kept else None
-
-    return comparison_with(code.sites, code.formerly, known, text_of)
+    return comparison_with(code.sites, code.formerly, known)
 
 
 def _digests(build: Mapping[str, object]) -> list[str]:

@@ -165,17 +165,6 @@ class Comparison:
         then = [since for since in having if since <= at]
         return then[-1] if then else having[0] if having else -1
 
-    def needed(self, sites: Iterable[int]) -> set[str]:
-        """Return the digests of all old sources that the matching of these sites needs."""
-        found = {link.digest for site in sites for link in self.sites.chain(site)}
-        return {
-            digest
-            for sources in self._builds.values()
-            if not found.isdisjoint(sources)
-            for digest in sources
-            if digest not in self.sites.present
-        }
-
     def is_accepted(self, old: int, new: int) -> bool:
         """Whether an author has accepted the lines of two sites as the same operation."""
         was, now = self.line_of(old), self.line_of(new)

@@ -338,8 +338,8 @@ class OperatorApi:
 
     async def _read_code(self, tell: Tell) -> None:
         known = await self._store.code.all()
-        for digest, name in known.sources.items():
-            await tell({"source": digest, "name": name, "text": await self._store.code.source(digest)})
+        for digest, (name, text) in known.sources.items():
+            await tell({"source": digest, "name": name, "text": text})
         for site in known.sites:
             await tell({"site": list(site)})
         for deployed in known.deployed:

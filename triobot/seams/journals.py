@@ -143,15 +143,15 @@ class AcceptedChange:
 @final
 @frozen
 class StoredCode:
-    """All stored data about the code that wrote the journals, except the texts of the sources.
+    """All stored data about the code that wrote the journals.
 
     Attributes:
         deployed: builds, oldest first.
-        sources: module names, by the digest of the module's source.
+        sources: name and source of each module, by the digest of the source.
     """
 
     deployed: tuple[Deployed, ...]
-    sources: Mapping[str, str]
+    sources: Mapping[str, tuple[str, str]] = attrs.field(repr=False)
     sites: tuple[SiteRow, ...]
     accepted: tuple[AcceptedChange, ...]
 

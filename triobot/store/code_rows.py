@@ -110,16 +110,19 @@ class CodeTables:
     # --- reading
 
     def code(self) -> StoredCode:
-        """Return all rows, except the texts of the sources."""
+        """Return all rows."""
         ran: list[tuple[int, int, str]] = self._sql.execute(
             "SELECT at, build, sources FROM deployed ORDER BY at"
+        ).fetchall()
+        read: list[tuple[str, str, bytes]] = self._sql.execute(
+            "SELECT digest, name, text FROM sources ORDER BY name, digest"
         ).fetchall()
         said: list[tuple[str, str, str]] = self._sql.execute(
             "SELECT function, was, now FROM accepted ORDER BY function, was, now"
         ).fetchall()
         return StoredCode(
             tuple(Deployed(at, build, tuple(json.loads(sources))) for at, build, sources in ran),
-            dict(self._sql.execute("SELECT digest, name FROM sources ORDER BY name, digest").fetchall()),
+            {digest: (name, zlib.decompress(text).decode()) for digest, name, text in read},
             tuple(
                 self._sql.execute(
                     "SELECT id, before, digest, function, line, begins, last, ends FROM sites ORDER BY id"
@@ -127,10 +130,3 @@ class CodeTables:
             ),
             tuple(AcceptedChange(*row) for row in said),
         )
-
-    def source(self, digest: str) -> str | None:
-        """Return the text of a source; None if the store doesn't have it."""
-        found: tuple[bytes] | None = self._sql.execute(
-            "SELECT text FROM sources WHERE digest = ?", (digest,)
-        ).fetchone()
-        return None if found is None else zlib.decompress(found[0]).decode()

@@ -117,7 +117,6 @@ class ReadCode(_Reads):
     """Queries of the author's code in a store, as `CodeTables` has them. Every method raises as `Store`."""
 
     all = _reads(_code, CodeTables.code)
-    source = _reads(_code, CodeTables.source)
 
 
 class Opened(Served, Protocol):

@@ -700,10 +700,8 @@ class LeaseContract(Contract):
             await store.commit(kept)
         code = await store.code.all()
         assert code.deployed == (Deployed(NOON, 3, ("d1",)),)
-        assert code.sources == {"d1": "shop"}
+        assert code.sources == {"d1": ("shop", text)}
         assert code.sites == sites
-        assert await store.code.source("d1") == text
-        assert await store.code.source("d2") is None
 
     async def test_what_no_conversation_can_name_goes_when_other_code_runs(self, store: Store) -> None:
 

@@ -6,8 +6,8 @@ now. A conversation that fits goes on, and belongs to the current build from the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias, final
+from collections.abc import Mapping, Sequence
+from typing import final
 
 from ...engine import Record
 from ...engine.core import Operation as OpenOperation
@@ -21,67 +21,22 @@ from ...wire.operations import Operation
 from ..running.branches import prints_of
 from .stored import note_shown, read_rests, sites_of
 
-if TYPE_CHECKING:
-    from ...store import Store
 
-SourceOf: TypeAlias = Callable[[str], str | None]
-
-
-def comparison_with(
-    sites: Sites, formerly: Mapping[str, str], known: StoredCode, text_of: SourceOf
-) -> Comparison:
+def comparison_with(sites: Sites, formerly: Mapping[str, str], known: StoredCode) -> Comparison:
     """Return the comparison of a store's old code with the current code.
 
     Args:
         sites: sites of the current code.
         formerly: current names of functions by their former names.
-        text_of: returns a stored source by its digest.
     """
     sites.know(KnownSite(row[0], row[1], SiteLink(row[2], row[3], row[4:])) for row in known.sites)
     builds = {one.at: frozenset(one.sources) for one in known.deployed}
     accepted = [(one.function, one.was, one.now) for one in known.accepted]
 
     def source_of(digest: str) -> Source | None:
-        text = text_of(digest)
-        return None if text is None else read_source(known.sources[digest], text)
+        return read_source(*known.sources[digest]) if digest in known.sources else None
 
     return Comparison(sites, builds, source_of, formerly, accepted)
-
-
-@final
-class OldCode:
-    """Old builds of a store, with the sources read so far, for comparisons with the current code.
-
-    Args:
-        sites: sites of the current code.
-        formerly: current names of functions by their former names.
-    """
-
-    def __init__(self, sites: Sites, formerly: Mapping[str, str]) -> None:
-        self._sites, self._formerly = sites, formerly
-        self._texts: dict[str, str | None] = {}
-        self._known: StoredCode | None = None
-        self._comparison: Comparison | None = None
-
-    async def compare(self, store: Store, row: ConversationRow, records: Sequence[Record]) -> Changed:
-        """Return a comparison of another build's journal with the current code."""
-        known = self._known
-        if known is None or row.parked_because is not None:
-            known = await store.code.all()
-            if self._known is None or known.accepted != self._known.accepted:
-                self._comparison = None
-            self._known = known
-        if self._comparison is None:
-            self._comparison = comparison_with(self._sites, self._formerly, known, self._texts.get)
-        for digest in self._comparison.needed(_sites_in(records, row)):
-            if digest not in self._texts:
-                self._texts[digest] = await store.code.source(digest)
-        return Changed(self._comparison, row, records)
-
-
-def _sites_in(records: Sequence[Record], row: ConversationRow) -> set[int]:
-    found = {site for record in records if record[0] != START for site in sites_of(record)}
-    return found.union(*(one.sites for one in read_rests(row, records).values()))
 
 
 @final

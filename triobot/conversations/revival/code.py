@@ -35,8 +35,10 @@ from ..running.lines import frames_of, is_authors, is_between
 from .stored import note_shown, read_rests
 
 if TYPE_CHECKING:
+    from ...exact.verdicts import Comparison
+    from ...seams.journals import AcceptedChange, StoredCode
     from ...store import Store
-    from .changed import Changed, OldCode
+    from .changed import Changed
     from .stored import Stored
 
 _CHILD: Final = Nursery._child.__code__  # pyright: ignore[reportPrivateUsage]
@@ -88,7 +90,8 @@ class Code:
         self._build = -1, 0
         self._since = 0
         self._kept: set[str] = set()
-        self._old: OldCode | None = None
+        self._comparison: Comparison | None = None
+        self._accepted: Sequence[AcceptedChange] = ()
 
     @property
     def build(self) -> int:
@@ -118,13 +121,14 @@ class Code:
         self._kept = set(known.sources)
         last = known.deployed[-1] if known.deployed else None
         loaded = {name for name, _ in self.sites.present.values()}
-        before = {known.sources.get(digest, "") for digest in (last.sources if last is not None else ())}
+        ran = () if last is None else last.sources
+        before = {name for digest, (name, _) in known.sources.items() if digest in ran}
         for name in before - loaded:
             digest, text = read_file(file) if is_authors(file := file_of(name)) else ("", "")
             self._expected |= {digest: (name, text)} if text else {}
         self._build = -1, 0
         if any(one.build != self.build for one in known.deployed):
-            self._other_builds()  # loaded now: a deploy may replace the files of a running process
+            self._learn(known)  # loads modules now: a deploy may replace the files of a running process
         if last is not None and last.build == self.build:
             self._since = last.at
             return None
@@ -164,11 +168,17 @@ class Code:
         read_rests(row, records)  # the current build's row must be checked, too, before the run
         if row.build == self.build:
             return None
-        return await self._other_builds().compare(store, row, records)
+        comparison = self._comparison
+        if comparison is None or row.parked_because is not None:
+            comparison = self._learn(await store.code.all())
+        from .changed import Changed
 
-    def _other_builds(self) -> OldCode:
-        if self._old is None:
-            from .changed import OldCode  # imported here: with unchanged code, nothing is compared
+        return Changed(comparison, row, records)
 
-            self._old = OldCode(self.sites, self.formerly)
-        return self._old
+    def _learn(self, known: StoredCode) -> Comparison:
+        if self._comparison is None or known.accepted != self._accepted:
+            from .changed import comparison_with  # imported here: with unchanged code, nothing is compared
+
+            self._comparison = comparison_with(self.sites, self.formerly, known)
+            self._accepted = known.accepted
+        return self._comparison
