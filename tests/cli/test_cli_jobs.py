@@ -69,9 +69,9 @@ def beside(bot: Bot, ran: Ran, *commands: Callable[[], Ended]) -> Sequence[Ended
 
 
 @pytest.mark.slow
-def test_jobs_are_listed_run_and_forgotten(command: Command) -> None:
+def test_jobs_are_listed_and_run(command: Command) -> None:
     ran = Ran()
-    listed, as_json, begins, second, listed_runs, nobody, declared = beside(
+    listed, as_json, begins, second, listed_runs, nobody = beside(
         working(ran),
         ran,
         lambda: command("jobs"),
@@ -80,19 +80,14 @@ def test_jobs_are_listed_run_and_forgotten(command: Command) -> None:
         lambda: command("jobs", "run", "weekly"),
         lambda: command("journal", "list"),
         lambda: command("jobs", "run", "nightly"),
-        lambda: command("jobs", "forget", "weekly"),
     )
     assert [line.split("  ")[0] for line in listed.out.splitlines()] == ["weekly", "yearly"]
     assert "0 9 * * SAT Asia/Tehran  never ran" in listed.out
     told = [json.loads(line) for line in as_json.out.splitlines()]
-    assert [(one["name"], one["gone"], one["due"]) for one in told] == [
-        ("weekly", False, None),
-        ("yearly", False, None),
-    ]
+    assert [(one["name"], one["due"]) for one in told] == [("weekly", None), ("yearly", None)]
     assert (begins.code, begins.out) == (0, "weekly begins\n")
     assert second.code == 1 and "has not ended" in second.err
     assert nobody.code == 1 and "known are weekly, yearly" in nobody.err
-    assert declared.code == 1 and "take it away there first" in declared.err
     assert "the bot's own room  job weekly  " in listed_runs.out
     assert [str(tick.due.tzinfo) for tick in ran.ticks] == ["Asia/Tehran"]
 
@@ -111,7 +106,5 @@ def test_jobs_are_listed_run_and_forgotten(command: Command) -> None:
 
     trio.run(once)
     assert len(later.ticks) == 1
-    assert "weekly  gone" in command("jobs").out
-    assert command("jobs", "run", "weekly").code == 1
-    assert command("jobs", "forget", "weekly").code == 0
     assert "weekly" not in command("jobs").out
+    assert command("jobs", "run", "weekly").code == 1

@@ -80,7 +80,6 @@ def test_each_command_explains_itself(triobot: Command, command: str) -> None:
         ("jobs", "dance"),
         ("jobs", "list", "weekly"),
         ("jobs", "run"),
-        ("jobs", "forget"),
         ("broadcast",),
         ("broadcast", "status"),
         ("broadcast", "list", "news"),

@@ -55,7 +55,6 @@ COMMANDS = [
         broadcast stop spring
         jobs
         jobs run spring.clean
-        jobs forget spring.clean
         forget 8 --yes
         forget --person 71 --yes --json
         forget --room shop.lobby --yes

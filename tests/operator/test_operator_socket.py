@@ -628,7 +628,6 @@ QUESTIONS: list[Question] = [
     {"ask": "parked.end", "chat_id": 7, "say": "سلام" * 900},
     {"ask": "jobs.list"},
     {"ask": "jobs.run", "name": "pizza.tidy"},
-    {"ask": "jobs.forget", "name": "pizza.tidy"},
     {"ask": "backup", "path": "/tmp/ä b"},
     {"ask": "alarms.list"},
     {"ask": "alarms.acknowledge", "kind": "backlog", "key": "sends"},

@@ -1,4 +1,4 @@
-"""``triobot jobs``: list jobs with their next times; run or forget a job."""
+"""``triobot jobs``: list jobs with their next times, or run a job."""
 
 from __future__ import annotations
 
@@ -13,41 +13,36 @@ from .consulting import consult, instant, print_answer, settings_of
 DETAILS: Final = """\
 list says when each job that the bot declares by @bot.every is due next, by which schedule, and when it ran
 last. Without an action, it lists, too. run begins one run now, whenever the job is due; without a running
-bot, the next start does it. forget deletes what is known of a job that the bot no longer declares.
+bot, the next start does it.
 
 examples:
   triobot jobs
   triobot jobs run pizza.weekly
-  triobot jobs forget pizza.weekly
 """
 
 _ACTIONS: Final = {
     "list": "list each job's next due time and last run",
     "run": "start a run of a job now",
-    "forget": "delete the data of a job that is gone",
 }
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser, _ACTIONS, unsaid="list")
     add_json(parser, *actions.values())
-    for name in ("run", "forget"):
-        actions[name].add_argument("name", metavar="NAME", help="the job, as the list names it")
+    actions["run"].add_argument("name", metavar="NAME", help="the job, as the list names it")
 
 
 def run(arguments: argparse.Namespace) -> None:
     action = arguments.action
     name = None if action == "list" else arguments.name
     told = consult(settings_of(arguments), {"ask": f"jobs.{action}", "name": name})
-    done = [f"{name} {'begins' if action == 'run' else 'is forgotten'}"]
-    print_answer(told, _lines(told) if name is None else done, as_json=arguments.json)
+    print_answer(told, _lines(told) if name is None else [f"{name} begins"], as_json=arguments.json)
 
 
 def _lines(told: Sequence[Answer]) -> Iterator[str]:
     if not told:
         yield "the bot has no job; @bot.every declares one"
     for job in told:
-        due = "gone" if job["gone"] else f"due {instant(job['next'])}"
         last = "never ran" if job["due"] is None else f"last {instant(job['due'])}"
         missed = f", {job['missed']} left out since" if job["missed"] else ""
-        yield f"{job['name']}  {due}  {job['spec']}  {last}{missed}"
+        yield f"{job['name']}  due {instant(job['next'])}  {job['spec']}  {last}{missed}"

@@ -51,7 +51,6 @@ class KnownJob:
         route: current name of the job's route.
         due: due time of the last run; None if there was no run.
         begun: start of the last run.
-        gone: whether the bot no longer declares the job.
     """
 
     spec: str
@@ -60,7 +59,6 @@ class KnownJob:
     missed: int = 0
     due: int | None = None
     begun: int | None = None
-    gone: bool = False
 
 
 @reading("what the store keeps of jobs")
@@ -131,20 +129,22 @@ class JobClock:
             await self._services.clock.wait(self._stirred, max(left, 0))
 
     async def _reckon(self) -> None:
-        """Register the declared jobs. The next due time of a new or rescheduled job is counted from now."""
+        """Register the declared jobs, and forget all others.
+
+        The next due time of a new or rescheduled job is counted from now.
+        """
         now, text = self._services.clock.now(), await self._store.setting(SETTING)
         known = read_known(text)
         for name, (route, job) in self._jobs.items():
             names = (name, *route.names, route.function)
-            found = next((known.pop(one) for one in names if one in known), None)
+            found = next((known[one] for one in names if one in known), None)
             spec = job.schedule.spec
-            if found is None or found.spec != spec or found.gone:
+            if found is None or found.spec != spec:
                 due = next(job.schedule.after(now))
                 last = KnownJob(spec, due) if found is None else found
-                found = attrs.evolve(last, spec=spec, next=due, missed=0, gone=False)
+                found = attrs.evolve(last, spec=spec, next=due, missed=0)
             self._known[name] = attrs.evolve(found, route=route.name)
-        self._known |= {name: attrs.evolve(one, gone=True) for name, one in known.items()}
-        if self._known != read_known(text):
+        if self._known != known:
             await self._store.commit(put_known(self._known))
 
     async def _look(self, name: str) -> int:
@@ -198,11 +198,11 @@ class JobClock:
 
         Raises:
             NotFoundError: there is no such job.
-            ConflictError: a run of the job lives, or the bot no longer declares the job.
+            ConflictError: a run of the job lives.
         """
         await self._reckoned.wait()
         async with self._beginning:
-            found, known = _declared(self._known, name)
+            found, known = _named(self._known, name)
             await self._commits.wait_written()
             route, job = self._jobs[found]
             await _refuse_second(self._store, name, (*route.names, route.function))
@@ -211,21 +211,6 @@ class JobClock:
             tick = Tick(job.schedule.moment(now))
             await self._begin(route, tick, f"by hand {now}", {**self._known, found: known})
             self._known[found] = known
-
-    async def forget(self, name: str) -> None:
-        """Delete the state of a job that the bot no longer declares.
-
-        Raises:
-            NotFoundError: there is no such job.
-            ConflictError: the bot still declares the job.
-        """
-        await self._reckoned.wait()
-        async with self._beginning:
-            found, known = _named(self._known, name)
-            if not known.gone:
-                raise ConflictError(f"the bot declares job {name}: take it away there first")
-            del self._known[found]
-            await self._store.commit(put_known(self._known))
 
     async def _begin(self, route: Route, tick: Tick, once: str, known: Mapping[str, KnownJob]) -> None:
         call = Call(SHARED, route.name, (), tick, None, None, Place.BESIDE)
@@ -241,26 +226,15 @@ async def run_later(store: Store, now: int, name: str) -> None:
 
     Raises:
         NotFoundError: there is no such job.
-        ConflictError: a run of the job lives, or the bot no longer declares the job.
+        ConflictError: a run of the job lives.
         StoreFullError: nothing was stored.
     """
     known = read_known(await store.setting(SETTING))
-    found, one = _declared(known, name)
+    found, one = _named(known, name)
     await _refuse_second(store, name, (found, one.route))
     call = Call(SHARED, one.route, (), Tick(datetime.fromtimestamp(now / 1000, UTC)), place=Place.BESIDE)
     known[found] = attrs.evolve(one, due=now, begun=now)
     await put_in(store, "run", call_arrival(call, f"by hand {now}", now, found), [put_known(known)])
-
-
-async def forget_stored(store: Store, name: str) -> None:
-    """Delete a job's state from a store. If the bot still declares the job, the next start sees a new job.
-
-    Raises:
-        NotFoundError: there is no such job.
-    """
-    known = read_known(await store.setting(SETTING))
-    del known[_named(known, name)[0]]
-    await store.commit(put_known(known))
 
 
 def told_of(known: Mapping[str, KnownJob]) -> Sequence[Mapping[str, object]]:
@@ -274,13 +248,6 @@ def _named(known: Mapping[str, KnownJob], name: str) -> tuple[str, KnownJob]:
         names = ", ".join(sorted(one.route or key for key, one in known.items())) or "none at all"
         raise NotFoundError(f"there is no job {name}; known are {names}")
     return found, known[found]
-
-
-def _declared(known: Mapping[str, KnownJob], name: str) -> tuple[str, KnownJob]:
-    found, one = _named(known, name)
-    if one.gone:
-        raise ConflictError(f"the bot declares no job {name} any more")
-    return found, one
 
 
 async def _refuse_second(store: Store, name: str, names: Sequence[str]) -> None:

@@ -123,7 +123,7 @@ class OperatorApi:
                 await tell(await self._forget(given["chat_id"]))
             case "chats.send" | "chats.signal" | "chats.start":
                 await tell(await self._reach(question))
-            case "jobs.list" | "jobs.run" | "jobs.forget":
+            case "jobs.list" | "jobs.run":
                 for job in await self._jobs(question):
                     await tell(job)
             case "backup":

@@ -131,7 +131,6 @@ ROUTES: Final = (
     _at("POST /parked/retry", "parked.retry", _PARKED, many=True),
     _at("GET /jobs", "jobs.list", many=True),
     _at("POST /jobs/{name}/run", "jobs.run", "name:text", many=True),
-    _at("DELETE /jobs/{name}", "jobs.forget", "name:text", many=True),
     _at("POST /backup", "backup", "path:text!"),
     _at("GET /alarms", "alarms.list", many=True),
     _at("POST /alarms/acknowledge", "alarms.acknowledge", "kind:text key:text all:flag", many=True),

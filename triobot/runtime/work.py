@@ -33,7 +33,7 @@ from ..conversations.conversation import Services
 from ..conversations.data import Speech
 from ..conversations.dispatcher import Dispatcher
 from ..conversations.inspection.portrait import whose
-from ..conversations.jobs import SETTING, forget_stored, read_known, run_later, told_of
+from ..conversations.jobs import SETTING, read_known, run_later, told_of
 from ..conversations.notices import Notify
 from ..conversations.revival.code import Code
 from ..conversations.revival.stored import begun_journal
@@ -326,8 +326,6 @@ class Intake:
             return await _about_jobs(self.store, self.clock, question)
         if question["ask"] == "jobs.run":
             await jobs.run_now(str(question["name"]))
-        elif question["ask"] == "jobs.forget":
-            await jobs.forget(str(question["name"]))
         return told_of(await jobs.wait_known())
 
     async def order(self, row: ConversationRow, end: bool, say: str) -> bool:
@@ -363,8 +361,6 @@ def api_of(store: Store, clock: WallClock) -> OperatorApi:
 async def _about_jobs(store: Store, clock: WallClock, question: Question) -> Sequence[Answer]:
     if question["ask"] == "jobs.run":
         await run_later(store, clock.now(), str(question["name"]))
-    elif question["ask"] == "jobs.forget":
-        await forget_stored(store, str(question["name"]))
     return told_of(read_known(await store.setting(SETTING)))
 
 

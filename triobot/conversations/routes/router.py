@@ -339,8 +339,7 @@ class Router:
         the alarm ``job_failed``, and is not repeated. The next due time is not affected.
 
         A job is identified by its name across deploys. The due times of a new job, or of a job with a changed
-        expression, zone or interval, are counted from now on. The records of a removed job stay until
-        ``triobot jobs forget``.
+        expression, zone or interval, are counted from now on.
 
         Args:
             when: a cron expression of five fields; or an interval of at least ten seconds. The due times are
