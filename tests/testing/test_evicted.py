@@ -99,3 +99,29 @@ async def test_nothing_shows_that_a_chat_has_left_memory(
             await world.waits(seconds=5)
         await CASES[waits](ali)
         await ali.sees("Done.")
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_stop_from_outside_reaches_a_run_out_of_memory(
+    autojump_clock: object, restarts: bool
+) -> None:
+    bot = Bot()
+
+    @bot.conversation
+    async def talk(chat: Chat) -> None:
+        await chat.ask("Well?")
+
+    async with drive(bot) as world:
+        ali = world.user("Ali")
+        await ali.joins()
+        await ali.sees("Well?")
+        if restarts:
+            await world.restarts()
+        else:
+            assert bot._work is not None
+            chats = bot._work.dispatcher.chats
+            chats.evict(chats.actors[ChatId(ali.chat_id)])
+        await world.waits(seconds=5)
+        assert await bot.to(ali.chat_id).stop(talk)
+        await world.waits(seconds=5)
+        assert not await bot.to(ali.chat_id).stop(talk)

@@ -52,7 +52,7 @@ class Dispatcher:
         tasks = self.tasks = ConversationTasks(shared)
         self.work.cut_all = tasks.cut_all
         chats = self.chats = ChatRegistry(shared, inbox, tasks)
-        shared.chat_calls = ChatCalls(services, table, inbox.offer, chats.runs, chats.is_behind, self.hurry)
+        shared.chat_calls = ChatCalls(services, table, self.commits, inbox.offer, self.hurry)
         shared.crashes = CrashCounts(services, self.work, shared.cleanup, chats.retry)
         self.chat_calls, self.crashes = shared.chat_calls, shared.crashes
         self._scope = trio.CancelScope(shield=True)
@@ -70,7 +70,6 @@ class Dispatcher:
         route = self.table.named(asked.name) if isinstance(asked, Call) and actor.running.live else None
         if isinstance(asked, Halt) or (route is not None and route.kind is RouteKind.INTERRUPT):
             self.inbox.skip(row.seq)
-            self.chat_calls.coming.pop(row.seq, None)
             actor.jump(Delivery(row.seq, event, row.at, row.group))
             if not actor.mailbox.behind:
                 actor.mailbox.passed -= {row.seq}
@@ -145,7 +144,6 @@ class Dispatcher:
     def _route(self, row: InboxRow, event: Event | None) -> None:
         if self.work.stopping or is_the_ledgers(self.services, row.seq, event):
             return
-        self.chat_calls.coming.pop(row.seq, None)
         if (event := known(self.table, event)) is None:
             unreadable(self.shared, row)
             return

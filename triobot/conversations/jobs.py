@@ -21,14 +21,13 @@ import trio
 
 from ..base.alarm_kinds import Alarm, RaiseAlarm
 from ..base.frozen import guarded
-from ..errors import ConflictError, NotFoundError, StoreFullError
+from ..errors import ConflictError, NotFoundError
 from ..seams.rooms import SHARED
 from ..seams.values import reading
 from ..seams.writes import PutSetting
 from ..store import Store
-from .calls.chat_calls import RETRY_STORE, is_under_way, put_in
-from .calls.signals import Call, Place, call_arrival
-from .routes.declarations import Route
+from .calls.chat_calls import is_under_way, put_in
+from .calls.signals import Call, Halt, Place, call_arrival
 from .routes.schedules import LATE, NEWEST, Missed, Tick, Timetable
 from .shared import Shared
 
@@ -80,7 +79,8 @@ async def lives(store: Store, names: Sequence[str]) -> bool:
     Args:
         names: all current and former names of the job's route.
     """
-    return await is_under_way(store, SHARED, lambda call: call.name in names, lambda row: row.route in names)
+    job = names[0]
+    return await is_under_way(store, Halt(SHARED, job), lambda name: job if name in names else name)
 
 
 @final
@@ -105,11 +105,6 @@ class JobClock:
     def look_again(self) -> None:
         """Check the jobs at once: a run has ended."""
         self._stirred.set()
-
-    async def wait_known(self) -> Mapping[str, KnownJob]:
-        """Wait until the declared jobs are registered. Return the state of all jobs, by name."""
-        await self._reckoned.wait()
-        return self._known
 
     async def keep_time(self) -> None:
         """Begin runs at their due times, until cancelled.
@@ -169,8 +164,7 @@ class JobClock:
         else:
             tick = Tick(job.schedule.moment(due), known.missed)
             known = attrs.evolve(known, missed=0, due=due, begun=now)
-            await self._begin(route, tick, f"{due}", {**self._known, name: known})
-            self._known[name] = known
+            await self._begin(name, known, tick, f"{due}")
         return known.next
 
     def _choose(
@@ -208,17 +202,13 @@ class JobClock:
             await _refuse_second(self._store, name, (*route.names, route.function))
             now = self._services.clock.now()
             known = attrs.evolve(known, due=now, begun=now)
-            tick = Tick(job.schedule.moment(now))
-            await self._begin(route, tick, f"by hand {now}", {**self._known, found: known})
-            self._known[found] = known
+            await self._begin(found, known, Tick(job.schedule.moment(now)), f"by hand {now}")
 
-    async def _begin(self, route: Route, tick: Tick, once: str, known: Mapping[str, KnownJob]) -> None:
-        call = Call(SHARED, route.name, (), tick, None, None, Place.BESIDE)
-        while True:
-            try:
-                return await self._chat_calls.tick(call, once, route.first_name, [put_known(known)])
-            except StoreFullError:
-                await trio.sleep(RETRY_STORE)
+    async def _begin(self, name: str, known: KnownJob, tick: Tick, once: str) -> None:
+        """Begin a run of the job, whose state becomes `known`."""
+        call = Call(SHARED, self._jobs[name][0].name, (), tick, place=Place.BESIDE)
+        await self._chat_calls.begin(call, once, name, [put_known({**self._known, name: known})])
+        self._known[name] = known
 
 
 async def run_later(store: Store, now: int, name: str) -> None:

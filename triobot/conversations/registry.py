@@ -12,7 +12,6 @@ from typing import Final, final
 
 from ..seams.inbox import InboxRow
 from ..wire.ids import ChatId
-from .calls.signals import Halt
 from .chat_actor import ChatActor, DispatcherCalls
 from .inbox_reader import InboxReader
 from .inspection.portrait import Portrait, portray
@@ -124,16 +123,6 @@ class ChatRegistry:
             again.routing.group, again.sender = actor.routing.group, actor.sender
         again.mailbox.latest = self._inbox.cursor
         self._load(again)
-
-    def runs(self, halt: Halt) -> bool:
-        """Return whether `halt` would stop something in its chat."""
-        return (actor := self.actors.get(halt.chat_id)) is not None and actor.routing.runs(halt)
-
-    def is_behind(self, chat_id: ChatId) -> bool:
-        """Return whether the inbox may have events of a chat that aren't in memory yet."""
-        return self._inbox.behind or (
-            (actor := self.actors.get(chat_id)) is not None and actor.mailbox.behind
-        )
 
     def drop(self, actor: ChatActor) -> None:
         """Remove from memory a chat in which nothing goes on any more."""

@@ -17,7 +17,7 @@ import attrs
 from ..seams.rooms import is_chat
 from ..wire.events import Event, Join, Leave, Message, Press, Submission
 from ..wire.ids import ChatId, RefId, SenderId
-from .calls.signals import Halt, Order, Place, asked_of, is_signal, room_of, runs_behind
+from .calls.signals import Halt, Order, Place, is_signal, room_of
 from .conversation import Conversation
 from .data import Kept
 from .mailbox import Mailbox, ends
@@ -250,17 +250,6 @@ class RunningSet:
 
     # --- stops
 
-    def runs(self, halt: Halt) -> bool:
-        """Return whether `halt` would stop something in this chat."""
-        waiting = [*self.asides_due, *self.next.values()]
-        waiting += [(it.start, it.delivery) for it in (one.successor for one in self.all()) if it is not None]
-        return any(ends(halt, delivery) for _, delivery in waiting) or any(
-            halt.ends(one.facts.route.name, one.facts.key)
-            for one in self.all()
-            # Skip a conversation whose code has returned: only its end isn't committed yet.
-            if one.ending is None and (one.run is None or not one.run.over)
-        )
-
     def halt(self, halt: Halt) -> Sequence[Delivery]:
         """Remove the queued starts that `halt` stops, and return their events."""
         dropped = [delivery for _, delivery in self.asides_due if ends(halt, delivery)]
@@ -373,11 +362,6 @@ class ChatRouting:
             notice(Untaken(event, table.routes_of_chats, self._shared.username, begun))
 
     # --- queued events
-
-    def runs(self, halt: Halt) -> bool:
-        """Return whether `halt` would stop something here, once the queued calls have been routed."""
-        asked = (asked_of(delivery.event) for delivery in self._mailbox.waiting)
-        return runs_behind(self._places.runs(halt), halt, asked)
 
     def is_overtaken(self, owner: SenderId | None, seq: int, queued: Delivery) -> bool:
         """Return whether a queued event is useless after row `seq` has ended the owner's conversation.

@@ -33,7 +33,7 @@ from ..conversations.conversation import Services
 from ..conversations.data import Speech
 from ..conversations.dispatcher import Dispatcher
 from ..conversations.inspection.portrait import whose
-from ..conversations.jobs import SETTING, read_known, run_later, told_of
+from ..conversations.jobs import SETTING, JobClock, read_known, run_later, told_of
 from ..conversations.notices import Notify
 from ..conversations.revival.code import Code
 from ..conversations.revival.stored import begun_journal
@@ -322,11 +322,7 @@ class Intake:
     async def about_jobs(self, question: Question) -> Sequence[Answer]:
         """Answer an operator's question about jobs."""
         jobs = None if self.work is None else self.work.dispatcher.tasks.jobs
-        if jobs is None:
-            return await _about_jobs(self.store, self.clock, question)
-        if question["ask"] == "jobs.run":
-            await jobs.run_now(str(question["name"]))
-        return told_of(await jobs.wait_known())
+        return await _about_jobs(self.store, self.clock, question, jobs)
 
     async def order(self, row: ConversationRow, end: bool, say: str) -> bool:
         """Order the end of a parked conversation, or another try to continue the conversation."""
@@ -358,9 +354,12 @@ def api_of(store: Store, clock: WallClock) -> OperatorApi:
     )
 
 
-async def _about_jobs(store: Store, clock: WallClock, question: Question) -> Sequence[Answer]:
+async def _about_jobs(
+    store: Store, clock: WallClock, question: Question, jobs: JobClock | None = None
+) -> Sequence[Answer]:
     if question["ask"] == "jobs.run":
-        await run_later(store, clock.now(), str(question["name"]))
+        name = str(question["name"])
+        await (run_later(store, clock.now(), name) if jobs is None else jobs.run_now(name))
     return told_of(read_known(await store.setting(SETTING)))
 
 

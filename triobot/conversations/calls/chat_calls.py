@@ -21,8 +21,10 @@ from ...store import Store
 from ...wire.events import Event, Sender
 from ...wire.ids import ChatId
 from ..notices import KnownKey
+from ..revival.stored import begun_journal
 from ..routes.declarations import Table
 from ..services import Also, Services
+from ..workload import CommitQueue
 from .signals import (
     CALL,
     SIGNALS,
@@ -34,13 +36,12 @@ from .signals import (
     asked_of,
     call_arrival,
     order_arrival,
-    runs_behind,
     signal_arrival,
     stored_event,
 )
 
 _QUOTA: Final = Quota(events_per_chat=SIGNALS)
-RETRY_STORE: Final = 5.0
+_RETRY_STORE: Final = 5.0
 
 
 @final
@@ -49,30 +50,22 @@ class ChatCalls:
 
     Args:
         offer: passes an accepted event to its chat.
-        runs: whether the chat has a run that the given `Halt` stops.
-        is_behind: whether some events of a chat are in the inbox only.
         hurry: routes an accepted event before waiting events, if the accepted event ends a run in its chat.
-
-    Attributes:
-        coming: calls that were accepted and not yet routed, by inbox row.
     """
 
     def __init__(
         self,
         services: Services,
         table: Table,
+        commits: CommitQueue,
         offer: Callable[[InboxRow, Event], None],
-        runs: Callable[[Halt], bool],
-        is_behind: Callable[[ChatId], bool],
         hurry: Callable[[InboxRow], None],
     ) -> None:
         self.table = table
         self._services = services
+        self._commits = commits
         self._take = offer
-        self._runs_in_chat = runs
-        self._is_behind = is_behind
         self._hurry = hurry
-        self.coming: dict[int, Call | Halt] = {}
 
     async def signal(
         self, place: ChatId, value: object, key: str | None, room: RoomName | None = None
@@ -112,31 +105,12 @@ class ChatCalls:
         # Deduplicate by the route's first name: a call that is repeated after a deploy may use a new name.
         first = None if (route := self.table.named(name)) is None else route.first_name
         arrival = call_arrival(call, once, self._services.clock.now(), first)
-        run = None if key is None else Halt(chat_id, name, key)
         await trio.lowlevel.checkpoint_if_cancelled()
-        if run is not None and self._runs(run):
-            await trio.lowlevel.cancel_shielded_checkpoint()
-            started = False
-        else:
-            started = await self._accept(arrival, also=await also() if also else (), own=own)
-        unknown = started or run is None or self._runs(run) or self._is_behind(chat_id)
-        if run is not None and not unknown and self._services.notice is not None:
-            self._services.notice(KnownKey(name, run.key))
+        lives = key is not None and await self._lives(Halt(chat_id, name, key))
+        started = not lives and await self._accept(arrival, also=await also() if also else (), own=own)
+        if key is not None and not (lives or started) and self._services.notice is not None:
+            self._services.notice(KnownKey(name, key))
         return started
-
-    async def tick(self, call: Call, once: str, called: str, also: Sequence[Write]) -> None:
-        """Store a call that starts a job's run, together with the writes `also`; durable on return.
-
-        Args:
-            once: deduplication key: a second call of the job with this key starts nothing.
-            called: the job's name for deduplication.
-
-        Raises:
-            StoreFullError: nothing was stored.
-        """
-        arrival = call_arrival(call, once, self._services.clock.now(), called)
-        if not await self._accept(arrival, also=also):
-            await self._services.store.commit(*also)
 
     async def stop(
         self, chat_id: ChatId, name: str, key: str | None, *, own: bool = False, also: Also | None = None
@@ -144,20 +118,41 @@ class ChatCalls:
         """Store a call that ends a route's runs; see `triobot.ChatRef.stop`. Arguments are as for `start`."""
         await trio.lowlevel.checkpoint_if_cancelled()
         halt = Halt(chat_id, name, key)
-        # An event that is only in the inbox may start a run that this call must stop.
-        if not (self._runs(halt) or self._is_behind(chat_id)):
-            await trio.lowlevel.cancel_shielded_checkpoint()
+        # A waiting event may start a run that this call must stop.
+        if not await self._lives(halt, waiting=True):
             return False
         arrival = call_arrival(halt, None, self._services.clock.now())
         return await self._accept(arrival, also=await also() if also else (), own=own)
 
+    async def _lives(self, halt: Halt, *, waiting: bool = False) -> bool:
+        await self._commits.wait_written()
+
+        def name_of(name: str) -> str:
+            return name if (route := self.table.named(name)) is None else route.name
+
+        return await is_under_way(self._services.store, halt, name_of, waiting=waiting)
+
+    async def begin(self, call: Call, once: str | None, called: str, also: Sequence[Write]) -> None:
+        """Store a call and the writes `also`; durable on return. Waits while the store is full.
+
+        Args:
+            once: deduplication key: if a call of the route with this key was stored before, only `also` is
+                stored.
+            called: the route's name for deduplication.
+        """
+        while True:
+            arrival = call_arrival(call, once, self._services.clock.now(), called)
+            try:
+                if not await self._accept(arrival, also=also):
+                    await self._services.store.commit(*also)
+            except StoreFullError:
+                await trio.sleep(_RETRY_STORE)
+            else:
+                return
+
     async def order(self, row: ConversationRow, *, end: bool, say: str = "") -> bool:
         """Store an order for a parked conversation; return False if an order to end it is stored already."""
         return await give_order(self._services.store, self._services.clock, row, end, say, self._offer)
-
-    def _runs(self, halt: Halt) -> bool:
-        asked = [one for one in self.coming.values() if one.chat_id == halt.chat_id]
-        return runs_behind(self._runs_in_chat(halt), halt, asked)
 
     async def hand_money(self, name: str, captured: Captured, claim: MovePayment) -> None:
         """Start the aside for verified money, unless the aside runs or is about to start; durable on return.
@@ -170,24 +165,12 @@ class ChatCalls:
         Raises:
             StaleRowError: the payment's state has changed since `claim` was made; nothing was stored.
         """
-        chat_id, key, store = captured.chat_id, captured.key, self._services.store
-        call = Call(chat_id, name, (), captured, None, key, Place.BESIDE)
-        has_aside = await is_under_way(
-            store,
-            chat_id,
-            lambda call: isinstance(call.value, Captured) and call.value.key == key,
-            lambda row: row.key == key and row.ended_at is None,
-        )
-        while True:
-            try:
-                if has_aside:
-                    return await store.commit(claim)
-                arrival = call_arrival(call, None, self._services.clock.now())
-                await self._accept(arrival, also=[claim])
-            except StoreFullError:
-                await trio.sleep(RETRY_STORE)
-            else:
-                return None
+        chat_id, key = captured.chat_id, captured.key
+        # Routes don't count: after a deploy, the run of another route may have the money.
+        if await is_under_way(self._services.store, Halt(chat_id, "", key), lambda _: ""):
+            await self._services.store.commit(claim)
+        else:
+            await self.begin(Call(chat_id, name, (), captured, None, key, Place.BESIDE), None, name, [claim])
 
     async def _accept(self, arrival: Arrival, *, also: Sequence[Write] = (), own: bool = False) -> bool:
         row = await put_in(self._services.store, "signal", arrival, also, self._offer)
@@ -197,11 +180,7 @@ class ChatCalls:
         return row is not None
 
     def _offer(self, row: InboxRow) -> None:
-        event = stored_event(row)
-        if event is not None:
-            call = asked_of(event)
-            if isinstance(call, Call | Halt):
-                self.coming[row.seq] = call
+        if (event := stored_event(row)) is not None:
             self._take(row, event)
 
 
@@ -256,15 +235,30 @@ async def give_order(
 
 
 async def is_under_way(
-    store: Store, chat_id: ChatId, brings: Callable[[Call], bool], runs: Callable[[ConversationRow], bool]
+    store: Store, halt: Halt, name_of: Callable[[str], str], *, waiting: bool = False
 ) -> bool:
-    """Whether `brings` is true for a call in the inbox, or `runs` for a conversation in the store."""
-    after = 0
-    while rows := await store.pending(chat_id, after=after, limit=SIGNALS):
+    """Whether a run that `halt` stops lives in the chat, or is about to start.
+
+    The caller has waited until all earlier writes are stored.
+
+    Args:
+        name_of: returns the present name of a stored route.
+        waiting: the answer if another event waits in the chat, which may start such a run.
+    """
+    found, stopped, after = False, 0, 0
+    while rows := await store.pending(halt.chat_id, after=after, limit=SIGNALS):
         after = rows[-1].seq
-        calls = [asked_of(stored_event(row)) for row in rows if row.content_type == CALL]
-        if any(isinstance(call, Call) and brings(call) for call in calls):
-            return True
+        for row in rows:
+            call = asked_of(stored_event(row)) if row.content_type == CALL else None
+            if isinstance(call, Halt) and call.ends(halt.name, halt.key):
+                found, stopped = False, row.seq
+            elif isinstance(call, Call):
+                found = found or halt.ends(name_of(call.name), call.key)
+            elif (begun := begun_journal(row)) is not None:
+                found = found or halt.ends(name_of(begun.row.route), begun.row.key)
+            else:
+                found = found or (waiting and call is None)
     # The conversations are read last: a call that was routed after the query above has stored its
     # conversation by now.
-    return any(map(runs, await store.conversations(chat_id)))
+    runs = await store.conversations(halt.chat_id)
+    return found or any(row.id > stopped and halt.ends(name_of(row.route), row.key) for row in runs)

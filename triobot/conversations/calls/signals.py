@@ -14,7 +14,6 @@ conversation's number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import Enum
 from typing import Final, TypeAlias, cast, final
 
@@ -149,20 +148,6 @@ def call_arrival(asked: Call | Halt, once: str | None, now: int, called: str | N
 def asked_of(event: object) -> Call | Halt | Order | None:
     """Return `event` if it is a call, stop or order, else None."""
     return event if isinstance(event, Call | Halt | Order) else None
-
-
-def runs_behind(runs: bool, halt: Halt, asked: Iterable[object]) -> bool:
-    """Whether `halt` will find a run to stop after the calls `asked` have been routed, in this order.
-
-    Args:
-        runs: whether such a run exists now.
-    """
-    for one in asked:
-        if isinstance(one, Call) and halt.ends(one.name, one.key):
-            runs = True
-        elif isinstance(one, Halt) and one.ends(halt.name, halt.key):
-            runs = False
-    return runs
 
 
 def as_event(asked: Call | Halt | Order) -> Event:
