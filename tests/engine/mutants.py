@@ -48,7 +48,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "if False:",
         "directed",
     ),
-    "catchup": ("machine", "if due <= run.journal.revived and now", "if False and now", "directed"),
+    "catchup": ("machine", "if due <= self.journal.revived:", "if False:", "directed"),
     "mid": ("machine", "if ahead[0] == INTERRUPTED and", "if False and", "directed"),
     "rows": ("machine", "self.journal.effects.get(op.id)", "None", "directed"),
     "notes": (

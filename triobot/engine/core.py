@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
-from enum import Enum
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn, TypeAlias, cast, final
 
 import attrs
@@ -87,34 +86,11 @@ A filter of None takes all events.
 """
 
 
-class Nature(Enum):
-    """What completes an operation."""
-
-    WAIT = "an event, or the time"
-    EFFECT = "its own body"
-    WITHIN = "another branch; never recorded"
-    JOIN = "the end of the last child; never recorded, and never cancelled"
-
-
-# Constants of the module, because the lookup of an enum's member takes as long as a call.
-WAIT: Final = Nature.WAIT
-EFFECT: Final = Nature.EFFECT
-WITHIN: Final = Nature.WITHIN
-JOIN: Final = Nature.JOIN
-
-
-class Where(Enum):
-    """The state of a branch."""
-
-    HOLDS = "holds"  # the branch has the turn
-    QUEUED = "queued"  # the branch waits to be started
-    RESTS = "rests"  # the branch is in an operation, or waits for its children
-    WORKS = "works"  # the branch runs an effect's body, outside of any turn
-
-
-HOLDS: Final = Where.HOLDS
-RESTS: Final = Where.RESTS
-WORKS: Final = Where.WORKS
+# The nature of an operation: what completes the operation.
+WAIT: Final = "an event, or the time"
+EFFECT: Final = "its own body"
+WITHIN: Final = "another branch; never recorded"
+JOIN: Final = "the end of the last child; never recorded, and never cancelled"
 
 
 # Signals to a resting operation, in place of an outcome.
@@ -137,6 +113,9 @@ Known: TypeAlias = "tuple[str, Node, tuple[Any] | None, int]"
 class Branch:
     """One task of a run.
 
+    A branch has the turn (`Machine.holder`), waits to be started (without `task`), runs an effect's body
+    outside of any turn (`outside`), or rests: in an operation, or waiting for its children.
+
     Attributes:
         path: empty for the main branch; for a child, the nursery's id and the child's number in the nursery.
         key: the path as numbers.
@@ -146,7 +125,7 @@ class Branch:
         task: None before the branch runs. The main branch has no task after the run's end either.
         count: number of ids that the branch has used.
         uncancellable: number of operations that the branch began in a row inside a block that had ended.
-        outside: Trio's innermost scope around the body of the effect that the branch runs.
+        outside: Trio's innermost scope around the body of the effect that the branch runs; else None.
         entry: the author's coroutine that the branch runs.
         root: for a child, the site at which it was started.
         site: site of the newest operation; 0 if not known.
@@ -160,7 +139,6 @@ class Branch:
     turn: Id = 0
     prefix: str = ""
     task: Task | None = None
-    place: Where = Where.QUEUED
     count: int = 0
     uncancellable: int = 0
     outside: object = None
@@ -191,7 +169,6 @@ class Operation:
         felt: function that raises the cancellation that reached the operation.
         torn: whether the operation was cancelled by a scope that isn't the engine's.
         given: the input that ends the operation's rest: a record, ``(value,)``, an error or a signal.
-        children: for a join, the children that the join waits for.
         run: the run in which the operation rests.
         sites: site of the operation, 0 if not known; or a list of the branch's `drawn` sites and then this
             site.
@@ -199,7 +176,7 @@ class Operation:
 
     id: Id
     kind: str
-    nature: Nature
+    nature: str
     print: str
     task: Task
     branch: Branch
@@ -218,7 +195,6 @@ class Operation:
     felt: Callable[[], NoReturn] | None = None
     torn: bool = False
     given: Any = None
-    children: Set[Branch] = frozenset()
     run: Core | None = None
     sites: int | list[int] = 0
 
@@ -505,7 +481,7 @@ class Core:
             raise ForeignTaskError(
                 "an operation from a task that the run doesn't know; start it with open_nursery()"
             )
-        if branch.place is WORKS and not self.dying:
+        if branch.outside is not None and not self.dying:
             raise ForeignTaskError("an operation inside an effect; let its body return a value instead")
         return branch
 

@@ -25,28 +25,23 @@ from .core import (
     FELT,
     GO,
     GONE,
-    HOLDS,
     JOIN,
     LEFT,
-    RESTS,
     WAIT,
     WITHIN,
-    WORKS,
     YIELD_EVERY,
     Branch,
     Core,
     Filter,
-    Nature,
     Operation,
     Performed,
-    Where,
     is_cut,
     refuse,
     throw,
     unfelt,
 )
 from .records import CUT, DONE, FAILED, FIRED, INTERRUPTED, KNOWN, OUTCOMES, Id, Node, Record, path_of
-from .scopes import lower
+from .scopes import innermost, lower
 
 AGAIN: Final = 60_000
 """Milliseconds that a deadline from before a revival waits for effects that run again after the revival."""
@@ -75,7 +70,7 @@ class Machine(Core):
         blocks: the open blocks, the oldest first.
         nurseries: the open nurseries, the oldest first.
         mailbox: the events that no record has taken, as row, stamp and value, in the order of delivery.
-        interrupts: pending interrupts, each with its time and the event that causes it. `why` is the reason.
+        interrupt_due: the pending interrupt: its time, and the event that causes it. `why` is the reason.
         catching_up: whether the host is still delivering waiting events. During that time no effect begins,
             and deadlines later than the newest delivered event don't count.
     """
@@ -85,10 +80,9 @@ class Machine(Core):
     blocks: Sequence[Scope] = ()
     nurseries: Sequence[Nursery] = ()
     mailbox: Sequence[tuple[int, int, Any]] = ()
-    interrupts: Sequence[tuple[int, int | None]] = ()
+    interrupt_due: tuple[int, int | None] | None = None
     why: str = "interrupted"
     catching_up: bool = False
-    _joins: Sequence[Operation] = ()
     _queue: Sequence[Callable[[], None]] = ()
     _struck: list[Operation] | None = None
     _to_rest: Operation | None = None
@@ -116,22 +110,19 @@ class Machine(Core):
     @property
     def is_waiting(self) -> bool:
         """Whether the run only waits, so that an eviction loses nothing."""
-        return self.settled and not self._is_busy()
+        return self.settled and EFFECT not in map(_nature, self.resting)
 
     @property
     def settled(self) -> bool:
         """Whether every branch is in an operation. Some of these operations may be effects under way."""
-        if self.holder or self._queue or self.interrupts or not self._reached:
+        if self.holder or self._queue or self.interrupt_due or not self._reached:
             return False
         return not (self.dying or self.over)
-
-    def _is_busy(self) -> bool:
-        return EFFECT in map(_nature, self.resting)
 
     # --- operations
 
     def operation(
-        self, kind: str, nature: Nature, print: str = "", again: bool = False, beneath: int = 0
+        self, kind: str, nature: str, print: str = "", again: bool = False, beneath: int = 0
     ) -> Operation:
         """Return the current branch's next operation.
 
@@ -196,11 +187,8 @@ class Machine(Core):
     def rest(self, op: Operation) -> None:
         """End the branch's turn in this operation. The operation may have its outcome when `rest` returns."""
         assert self.dying or self.holder is op.branch, "an operation began without the turn"
-        if op.nature is JOIN:
-            self._joins = [*self._joins, op]
-        else:
+        if op.nature is not JOIN:
             self.resting.append(op)
-        op.branch.place = RESTS
         self.holder = None
         self.pump(op)
 
@@ -209,7 +197,7 @@ class Machine(Core):
         tag, node, value = outcome
         if tag == CUT:
             op.felt, node = partial(throw, node), None
-        op.branch.place = RESTS
+        op.branch.outside = None
         now = self.host.now()
         op.over, op.known = True, (tag, node, value, now)
         if len(self.resting) > 1:
@@ -252,8 +240,7 @@ class Machine(Core):
     def _hold(self, branch: Branch, turn: Id) -> None:
         """Begin a branch's turn. If an interrupt cut this turn according to the journal, cut the turn."""
         assert self.holder is None, "a branch would be overtaken"
-        self.holder = branch
-        branch.place, branch.turn = HOLDS, turn
+        self.holder, branch.turn = branch, turn
         if not (journal := self.journal).live:
             ahead = journal.turns[journal.given]
             if ahead[0] == INTERRUPTED and ahead[3] == turn:
@@ -332,7 +319,7 @@ class Machine(Core):
             self.host.rests(None)
             return False
         found: list[_Candidate] = []
-        busy, timed = False, bool(self.blocks)
+        busy, timed, wake = False, bool(self.blocks), None
         for op in self.resting:
             if not op.armed:
                 self._arm(op)
@@ -346,16 +333,21 @@ class Machine(Core):
             if (taker := self.taker(value)) is not None:
                 found.append((stamp, EVENT, *taker, row))
                 break
-        if self.interrupts and not self.interrupted:
-            found += [(stamp, INTERRUPT, None, None, row) for stamp, row in self.interrupts]
-        now = None
+        if self.interrupt_due and not self.interrupted:
+            found.append((self.interrupt_due[0], INTERRUPT, None, None, self.interrupt_due[1]))
         if timed:
-            now = self.host.now()
-            self._add_due(now, found)
+            passed = now = self.host.now()
+            if self.catching_up:
+                # An event that isn't delivered yet may be older than a deadline that is due. No such event is
+                # older than the delivered events, so deadlines up to the newest of these count. The run must
+                # be woken for the others, even if it dies now.
+                passed, now = min(now, self.mailbox[-1][1]) if self.mailbox else 0, 0
+            deadlines = self._deadlines()
+            found += [candidate for at, candidate in deadlines if at <= passed]
+            wake = min((at for at, _ in deadlines if at > now), default=None)
         if found:
             self._take(found[0] if len(found) == 1 else min(found, key=_precedence))
             return True
-        wake = None if now is None else self._next_due(now)
         # While an effect is under way, the host's `rests` is called only for a change.
         if not busy or wake != self._wake or self._quiet or self.catching_up:
             self._wake, self._quiet = wake, not busy
@@ -365,31 +357,26 @@ class Machine(Core):
     def _take(self, candidate: _Candidate) -> None:
         """Record a candidate, and carry it out."""
         _, _, what, taken, row = candidate
-        given: object = None
+        time, given = self.journal.advance(), None
+        self._quiet = False
         if what is None:
-            self.interrupts = ()
-            record: Record = [INTERRUPTED, 0, row, None, self.why]
+            self.interrupt_due = None
+            record: Record = [INTERRUPTED, time, row, None, self.why]
         elif type(what) is Scope:
             tag, node = (DONE, None) if row is None else self.outcome_of(taken)
-            record = [FIRED, 0, what.id, row, node if tag == DONE else None]
-        elif row is not None:
-            tag, node = self.outcome_of(taken)
-            record = [tag, 0, what.id, what.kind, what.print, node, row]
-            given = (taken,) if tag == DONE and self.codec.is_frozen(taken) else record
-        elif what.known is None:
-            given = record = [DONE, 0, what.id, what.kind, what.print, None]
+            record = [FIRED, time, what.id, row, node if tag == DONE else None]
         else:
-            tag, node, value, _ = what.known
-            record = [tag, 0, what.id, what.kind, what.print]
-            if tag != CUT:
-                record.append(node)
-            given = FELT if tag == CUT else value or record
-        record[1] = self.journal.advance()
-        self._quiet = False
-        if type(what) is Operation and what.sites:
             if row is None:
-                record += (None, 0) if len(record) < 6 else (0,)
-            record.append(what.sites)
+                tag, node, value, _ = what.known or (DONE, None, None, 0)  # a sleep's end has no `known`
+            else:
+                tag, node = self.outcome_of(taken)
+                value = (taken,) if tag == DONE and self.codec.is_frozen(taken) else None
+            record = [tag, time, what.id, what.kind, what.print, node]
+            given = FELT if tag == CUT else value or record
+            if row is not None or what.sites:
+                record.append(row or 0)
+            if what.sites:
+                record.append(what.sites)
         if row is None:
             self.host.append(record)
         else:
@@ -416,21 +403,29 @@ class Machine(Core):
         self.diverge(0 if first is None else first.id, why, None if first is None else first.task)
         return False
 
-    def _add_due(self, now: int, found: list[_Candidate]) -> None:
-        if self.catching_up:
-            # An event that isn't delivered yet may be older than a deadline that is due. No such event is
-            # older than the delivered events, so deadlines up to the newest of these count.
-            now = min(now, self.mailbox[-1][1]) if self.mailbox else 0
-        busy = self._is_busy()
+    def _deadlines(self) -> Sequence[tuple[int, _Candidate]]:
+        """Return the blocks' deadlines and the sleeps' ends, each with the time at which it can be taken.
+
+        A deadline waits for effects that are under way: those in the block; after a revival, all.
+        """
+        found: list[tuple[int, _Candidate]] = []
         for block in self.blocks:
-            due = block.due
-            if due is None or due > now or block.scope.cancel_called:
+            if (due := block.due) is None or block.scope.cancel_called:
                 continue
-            if not (busy and block.is_held(due, now)):
-                found.append((due, DEADLINE, block, None, None))
+            at = due
+            for op in self.resting:
+                if op.nature is EFFECT:
+                    # Otherwise, a question that is sent again after a crash could be cancelled before the
+                    # user sees the question.
+                    if due <= self.journal.revived:
+                        at = max(at, self.journal.revived + AGAIN)
+                    if block.scope in op.branch.around:
+                        at = max(at, due + op.holds)
+            found.append((at, (due, DEADLINE, block, None, None)))
         for op in self.resting:
-            if op.due is not None and op.due <= now and op.felt is None and not op.over:
-                found.append((op.due, SLEEP, op, None, None))
+            if op.due is not None and op.felt is None and not op.over:
+                found.append((op.due, (op.due, SLEEP, op, None, None)))
+        return found
 
     def taker(self, value: object) -> tuple[Operation | Scope, object] | None:
         """Return the block or wait that takes an event, and the value that its filter returns; else None.
@@ -449,18 +444,6 @@ class Machine(Core):
                 if taken is not LEFT:
                     return op, taken
         return None
-
-    def _next_due(self, now: int) -> int | None:
-        if self.catching_up:
-            now = 0  # the run must be woken for deadlines that are due, even if it dies now
-        times = [op.due for op in self.resting if op.due is not None]
-        holds = max((op.holds for op in self.resting), default=0)
-        for block in self.blocks:
-            if block.due is not None and not block.scope.cancel_called:
-                times.append(block.due if block.due > now else block.due + holds)
-                if block.due <= self.journal.revived:
-                    times.append(self.journal.revived + AGAIN)
-        return min((time for time in times if time > now), default=None)
 
     # --- effects
 
@@ -496,14 +479,14 @@ class Machine(Core):
             op.ended(CUT, None, self.host.now())
 
     def _go(self, op: Operation) -> None:
-        op.branch.place = WORKS
+        op.branch.outside = innermost(op.task)
         self.wake(op, GO)
 
     def _let_next_go(self, lane: str) -> None:
         """Let the oldest unfinished effect of a lane begin, unless it has begun."""
         for op in self.resting if lane else ():
             if op.lane == lane and op.armed and not op.over:
-                if op.branch.place is RESTS:
+                if op.branch.outside is None:
                     self._go(op)
                 return
 
@@ -513,9 +496,9 @@ class Machine(Core):
         """Check the clock, and the interrupts that came while a branch had the turn."""
         if self.holder is None:
             self.pump()
-        elif self.interrupts and not self.interrupted and self.journal.live and not self.dying:
-            (_, row), *_ = self.interrupts
-            self.interrupts, self.journal.stale = (), False
+        elif self.interrupt_due and not self.interrupted and self.journal.live and not self.dying:
+            _, row = self.interrupt_due
+            self.interrupt_due, self.journal.stale = None, False
             record = [INTERRUPTED, self.journal.time, row, self.holder.turn, self.why]
             self.host.append(record, () if row is None else (row,))
             self._interrupt(self.why)
@@ -587,29 +570,21 @@ class Machine(Core):
         """Handle the end of a child's task. In a run that isn't dying, this child had the turn."""
         if (child := self.by_task.pop(task, None)) is None:
             return
-        for nursery in self.nurseries:
-            nursery.children.discard(child)
         if self.holder is child:
             self.holder = None
-        for join in self._joined():
-            if self.dying:
-                self._end_join(join, GONE)
-            elif not join.over:
-                join.over = True
-                # The join stays in `_joins` until the join's turn, so that an earlier eviction finds and
-                # wakes the join.
-                self._later(partial(self._end_join, join, (None,)))
+        for nursery in self.nurseries:
+            nursery.children.discard(child)
+            self._end_join(nursery)
         self.pump()
 
-    def _joined(self) -> Sequence[Operation]:
-        return [join for join in self._joins if not join.children]
-
-    def _end_join(self, join: Operation, given: object) -> None:
-        self._joins = [one for one in self._joins if one is not join]
-        if given is GONE:
-            self.wake(join, given)
-        else:
-            self._give(join, given)
+    def _end_join(self, nursery: Nursery) -> None:
+        if (join := nursery.join) is None or nursery.children:
+            return
+        if self.dying:
+            self.wake(join, GONE)
+        elif not join.over:
+            join.over = True
+            self._later(partial(self._give, join, (None,)))
 
     def evict(self) -> None:
         """End this incarnation, but not the run: every operation is refused from now on.
@@ -624,18 +599,17 @@ class Machine(Core):
         if self.main.around:
             self.main.around[0].cancel()
         self._queue = ()
-        for nursery in self.nurseries:
-            nursery.children -= {child for child in nursery.children if child.place is Where.QUEUED}
         for branch in self.branches:
             for scope in branch.around[1:]:
                 scope.shield = False
-            if branch.place is WORKS:
-                lower(branch.outside)
+            lower(branch.outside)
         for op in self.resting:
-            if op.branch.place is RESTS:
+            if op.branch.outside is None:
                 self.wake(op, GONE)
-        for join in self._joined():
-            self._end_join(join, GONE)
+        for nursery in self.nurseries:
+            queued = {child for child in nursery.children if child.task is None and child is not self.holder}
+            nursery.children -= queued
+            self._end_join(nursery)
 
 
 def _precedence(candidate: _Candidate) -> tuple[int, int, Any]:
@@ -699,17 +673,6 @@ class Scope:
         """Remove the deadline. A replay repeats this call, so no record is needed."""
         self.due = None
 
-    def is_held(self, due: int, now: int) -> bool:
-        """Return whether the deadline, which has passed, waits for an effect that is under way: one inside
-        the block, or after a revival any effect of the run.
-        """
-        run = self._run
-        # Deadlines from before the revival wait for all effects. Otherwise, a question that is sent again
-        # after a crash could be cancelled before the user sees the question.
-        if due <= run.journal.revived and now < run.journal.revived + AGAIN:
-            return True
-        return any(now < due + op.holds and self.scope in op.branch.around for op in run.resting)
-
     def fired(self, row: int | None, node: Node) -> None:
         """Store the cause of the block's end: an event or the deadline."""
         self.row, self.expired = row, row is None
@@ -752,10 +715,14 @@ class Nursery:
 
     A failure cancels the siblings, and the block waits for its children. Trio would do both in the order of
     its scheduler, so the engine does both itself.
+
+    Attributes:
+        join: the operation in which the block waits, or has waited, for its children.
     """
 
     _run: Machine
     children: set[Branch] = attrs.field(factory=set[Branch])
+    join: Operation | None = None
     _count: int = 0
     _id: Id = ""
     _key: tuple[int, ...] = ()
@@ -822,8 +789,7 @@ class Nursery:
             self.cancel()
         if self.children:
             task = current_task()
-            join = Operation(self._id, "join", JOIN, "", task, branch, branch.count)
-            join.children = self.children  # the same set object, because a child may start another child
+            join = self.join = Operation(self._id, "join", JOIN, "", task, branch, branch.count)
             run.rest(join)
             try:
                 await run.come(join, await run.woken(join))

@@ -226,7 +226,7 @@ class Run(Machine):
                 one.due += by
 
     def interrupt(self, stamp: int, row: int | None = None, why: str = "interrupted") -> None:
-        """End the run. Under a shield, the run's code may still send a last message.
+        """End the run; only the first call counts. Under a shield, the code may still send a last message.
 
         If the branch with the turn awaits something other than an operation of the run, this await is
         cancelled at once. Otherwise the interrupt gets a turn of its own. If the code has not begun yet, the
@@ -235,10 +235,9 @@ class Run(Machine):
         Args:
             row: the event that causes the interrupt; the interrupt's record takes this event.
         """
-        if self.over or self.dying or self.interrupted or self.journal.dry:
+        if self.over or self.dying or self.interrupted or self.interrupt_due or self.journal.dry:
             return
-        self.why = why
-        self.interrupts = [*self.interrupts, (stamp, row)]
+        self.why, self.interrupt_due = why, (stamp, row)
         if self.main.task is not None:
             self.tick()
 
@@ -284,7 +283,6 @@ class Run(Machine):
         given = op.given or await self.woken(op)
         if given is GO and not self.dying:
             op.given = None
-            op.branch.outside = innermost(op.task)
             outcome = await self.perform(op, (body, args, raises, inside))
             if self.dying:
                 await refuse(self)

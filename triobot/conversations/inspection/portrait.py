@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from ...engine import Run, Scope
-from ...engine.core import Branch, Where
+from ...engine.core import Branch
 from ...seams.rooms import is_chat, told
 from ...wire.events import Event, Message
 from ..calls.signals import room_of
@@ -129,10 +129,15 @@ def _task(run: Run, branch: Branch) -> Portrait:
     * ``positions``: the task's lines in the author's code, outermost first.
     """
     operation, task = next((op for op in run.resting if op.branch is branch), None), branch.task
-    at = () if task is None or branch.place is Where.QUEUED else positions(frames_of(task))
+    place = "works" if branch.outside is not None else "rests"
+    if branch is run.holder:
+        place = "holds"
+    elif task is None:
+        place = "queued"
+    at = () if task is None else positions(frames_of(task))
     return {
         "path": branch.path,
-        "place": branch.place.value,
+        "place": place,
         "operation": None if operation is None else str(operation.id),
         "kind": None if operation is None else operation.kind,
         "due": None if operation is None else operation.due,

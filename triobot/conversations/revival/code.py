@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, final
 from trio.lowlevel import current_task
 
 from ...engine import Nursery, Record, Run
-from ...engine.core import Nature
+from ...engine.core import WITHIN
 from ...engine.core import Operation as OpenOperation
 from ...exact.sites import (
     AUTHORS,
@@ -153,7 +153,7 @@ class Code:
             known = rests.get(op.id)
             if known is not None:
                 note_shown(op, known)
-            if op.sites or op.nature is Nature.WITHIN:
+            if op.sites or op.nature is WITHIN:
                 continue
             if known is not None and known.kind in ("", op.kind):
                 op.sites = known.sites[0] if len(known.sites) == 1 else list(known.sites)

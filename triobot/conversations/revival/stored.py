@@ -19,7 +19,7 @@ import attrs
 
 from ...base.frozen import frozen, guarded
 from ...engine import Record, begun, decode_record, encode_record
-from ...engine.core import Nature
+from ...engine.core import EFFECT
 from ...engine.core import Operation as OpenOperation
 from ...engine.records import (
     FORMAT,
@@ -348,7 +348,7 @@ def write_rests(position: int, operations: Sequence[OpenOperation], last: object
     """
     if len(operations) == 1:
         (op,) = operations
-        if op.nature is Nature.EFFECT or (op.sites == last and type(op.id) is int and not _keys_of(op)):
+        if op.nature is EFFECT or (op.sites == last and type(op.id) is int and not _keys_of(op)):
             return None
     told = [
         f'[{op.id if type(op.id) is int else json.dumps(op.id)},"{op.kind}",{op.sites},"{_keys_of(op)}"]'
