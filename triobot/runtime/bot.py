@@ -11,7 +11,6 @@ conversations, except in a step.
 from __future__ import annotations
 
 import copy
-import inspect
 import os
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
@@ -43,7 +42,7 @@ from ..conversations.chat import ChatRef as ChatRef
 from ..conversations.chat import Room
 from ..conversations.data import Keeping, Key, Speech
 from ..conversations.questions.buttons import Buttons, Keyboard, inline_of, reply_of
-from ..conversations.routes.declarations import check_arguments, check_async
+from ..conversations.routes.declarations import check_function
 from ..conversations.routes.router import Router, table_of
 from ..conversations.running.branches import refuse_conversations
 from ..conversations.running.lines import calling_line
@@ -210,10 +209,7 @@ class Bot(Router):
         Raises:
             ConfigError: `hook` is no such function.
         """
-        if not callable(hook):
-            raise ConfigError(f"@on_alarm decorates an async function of an alarm, not {hook!r}")
-        check_arguments(hook, (), "@on_alarm decorates a function of one argument, an Alarm")
-        check_async(hook, "@on_alarm decorates")
+        check_function(hook, "@on_alarm", "of one argument, an Alarm")
         self._hook = hook
         return hook
 
@@ -236,10 +232,7 @@ class Bot(Router):
             ... async def report(failure: Failure) -> None:
             ...     await trackers.send(failure.error, tags={"route": failure.route})
         """
-        if not callable(hook):
-            raise ConfigError(f"@on_error decorates an async function of a Failure, not {hook!r}")
-        check_arguments(hook, (), "@on_error decorates a function of one argument, a Failure")
-        check_async(hook, "@on_error decorates")
+        check_function(hook, "@on_error", "of one argument, a Failure")
         if self._on_error is not None:
             raise ConfigError("a bot has one @on_error, and this one has it already")
         self._on_error = hook
@@ -264,11 +257,7 @@ class Bot(Router):
             ...     async for order in bot.use(kitchen).ready():
             ...         await bot.to(order.chat_id).signal(Ready(order.id), key=order.id)
         """
-        if not callable(run):
-            raise ConfigError(f"@background decorates an async function, not {run!r}")
-        check_async(run, "@background decorates")
-        if inspect.signature(run).parameters:
-            raise ConfigError("@background decorates an async function without arguments")
+        check_function(run, "@background", "without arguments", ())
         self._background.append(run)
         return run
 

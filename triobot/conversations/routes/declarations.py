@@ -18,7 +18,7 @@ from ...errors import ConfigError, LocalProtocolError
 from ...seams.values import lasting_module
 from ...wire.events import Event
 from ...wire.rules import check_text
-from .filters import Filter, KindPath, starting, wider
+from .filters import Filter, KindPath, refuse_uncalled, starting, wider
 from .schedules import Timetable
 
 
@@ -239,7 +239,7 @@ class Table:
                 if other and route is not by:
                     raise ConfigError(_not_of_sort(route, who, room=room))
                 if args is not None:
-                    check_arguments(handler, args, f"{who}: the arguments don't fit")
+                    check_arguments(handler, (None, *args), f"{who}: the arguments don't fit")
                 return route
         name = route_name(handler) if callable(handler) else type(handler).__name__  # type: ignore[redundant-expr]
         sort, decorator = ("room", "@bot.room") if room else ("route", "@bot.aside, or another decorator")
@@ -311,10 +311,10 @@ def check_version(version: object) -> int:
 
 
 def check_arguments(handler: Callable[..., object], args: Sequence[object] | None, what: str) -> None:
-    """Check that a function can be called with a chat and `args`.
+    """Check that a function can be called with `args`.
 
     Args:
-        args: arguments besides the chat; None if the arguments are not known yet.
+        args: the arguments; None if only the first, a chat, is known yet.
 
     Raises:
         ConfigError: the function doesn't accept the arguments.
@@ -324,20 +324,30 @@ def check_arguments(handler: Callable[..., object], args: Sequence[object] | Non
         if args is None:
             signature.bind_partial(None)
         else:
-            signature.bind(None, *args)
+            signature.bind(*args)
     except TypeError as error:
         raise ConfigError(f"{what}; {route_name(handler)}: {error}") from None
     except ValueError:  # the function has no signature to check
         pass
 
 
-def check_async(handler: Callable[..., object], who: str) -> None:
-    """Check that a function is async, before its first call. `who` begins the error's text.
+def check_function(
+    function: object, decorator: str, takes: str, args: Sequence[object] | None = (None,)
+) -> None:
+    """Check a decorated function, before its first call: it is async, and can be called with `args`.
+
+    Args:
+        takes: description of the function for errors, such as "of one argument".
+        args: as for `check_arguments`.
 
     Raises:
-        ConfigError: the function isn't async.
+        ConfigError: the function isn't such a function.
     """
-    plain: object = handler
+    if not callable(function):
+        raise ConfigError(f"{decorator} decorates an async function, not {function!r}")
+    refuse_uncalled(function, decorator)
+    check_arguments(function, args, f"{decorator} decorates a function {takes}")
+    plain: object = function
     while isinstance(plain, partial):
         plain = cast("partial[object]", plain).func
     if not inspect.isroutine(plain):
@@ -347,9 +357,10 @@ def check_async(handler: Callable[..., object], who: str) -> None:
     if inspect.isroutine(plain) and not (
         inspect.iscoroutinefunction(plain) or inspect.iscoroutinefunction(last)
     ):
-        name = getattr(handler, "__qualname__", type(handler).__qualname__)
+        name = getattr(function, "__qualname__", type(function).__qualname__)
         raise ConfigError(
-            f"{who} an async function, and {name} is none; declare it with `async def`, without `yield`"
+            f"{decorator} decorates an async function, and {name} is none; declare it with `async def`, "
+            "without `yield`"
         )
 
 

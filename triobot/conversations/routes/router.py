@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta, tzinfo
+from functools import partial
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -30,8 +31,7 @@ from .declarations import Route as Route
 from .declarations import RouteKind as RouteKind
 from .declarations import Table as Table
 from .declarations import (
-    check_arguments,
-    check_async,
+    check_function,
     check_hooks,
     check_name,
     check_names,
@@ -40,7 +40,7 @@ from .declarations import (
     is_per_sender,
     route_name,
 )
-from .filters import Filter, Setting, check_filter, nothing, refuse_uncalled, starting
+from .filters import Filter, Setting, check_filter, nothing, starting
 from .schedules import Tick as Tick
 from .schedules import Timetable, job_of
 
@@ -49,12 +49,14 @@ if TYPE_CHECKING:
 
 E = TypeVar("E")
 E_given = TypeVar("E_given", default=object)
-E_co = TypeVar("E_co", covariant=True)
+Plain = TypeVar("Plain")
+Given = TypeVar("Given")
 P = ParamSpec("P")
 
-Handler: TypeAlias = "Callable[Concatenate[Chat[E], P], Awaitable[None]]"
+Handler: TypeAlias = Callable[Concatenate[Given, P], Awaitable[None]]
+ChatDeclaration: TypeAlias = "Declaration[Chat[object], Chat[E]]"
+RoomDeclaration: TypeAlias = "Declaration[Room[object], Room[E]]"
 Around: TypeAlias = "Callable[[Room[object], Callable[[], Awaitable[None]]], Awaitable[None]]"
-RoomHandler: TypeAlias = "Callable[[Room[E]], Awaitable[None]]"
 PerName: TypeAlias = Literal["chat", "sender"]
 MissedName: TypeAlias = Literal["once", "all", "skip"]
 
@@ -66,60 +68,23 @@ _ONLY_BY_CODE: Final[Filter[Any]] = nothing()
 _IN_NO_CHAT: Final = frozenset({RouteKind.ROOM, RouteKind.JOB})
 
 
-def _route(
-    kind: RouteKind,
-    taken: Filter[Any],
-    name: object,
-    formerly: object,
-    version: object,
-    per: object = "chat",
-    *,
-    bare: bool = False,
-    job: Timetable | None = None,
-) -> Route:
-    """Return a route with checked options; `Router._add` adds the function, and the default name."""
-    named, owner = "" if name is None else check_name(name, "name"), is_per_sender(per)
-    former, number = check_names(formerly), check_version(version)
-    return Route(kind, _undecorated, taken, named, bare, owner, number, former, job=job)
-
-
 async def _undecorated(_: object) -> None:
     raise AssertionError("the decorator has not been applied")
 
 
 @final
-class Declaration(Generic[E_co]):
-    """Decorator for a coroutine function that takes a `Chat` of the filter's type; returns the function."""
+class Declaration(Generic[Plain, Given]):
+    """Decorator for a coroutine function that takes a `Given`, or a `Plain` of any event."""
 
-    def __init__(self, router: Router, route: Route) -> None:
-        self._router, self._route = router, route
-
-    @overload
-    def __call__(self, handler: Handler[object, P], /) -> Handler[object, P]: ...
-    @overload
-    def __call__(self, handler: Handler[E_co, P], /) -> Handler[E_co, P]: ...
-    def __call__(
-        self, handler: Handler[E_co, P] | Handler[object, P], /
-    ) -> Handler[E_co, P] | Handler[object, P]:
-        self._router._add(handler, self._route)  # pyright: ignore[reportPrivateUsage]
-        return handler
-
-
-@final
-class RoomDeclaration(Generic[E_co]):
-    """Decorator for a coroutine function that takes a `Room` of the filter's type; returns the function."""
-
-    def __init__(self, router: Router, route: Route) -> None:
-        self._router, self._route = router, route
+    def __init__(self, add: Callable[[Callable[..., Awaitable[None]]], None]) -> None:
+        self._add = add
 
     @overload
-    def __call__(self, handler: RoomHandler[object], /) -> RoomHandler[object]: ...
+    def __call__(self, handler: Handler[Plain, P], /) -> Handler[Plain, P]: ...
     @overload
-    def __call__(self, handler: RoomHandler[E_co], /) -> RoomHandler[E_co]: ...
-    def __call__(
-        self, handler: RoomHandler[E_co] | RoomHandler[object], /
-    ) -> RoomHandler[E_co] | RoomHandler[object]:
-        self._router._add(handler, self._route)  # pyright: ignore[reportPrivateUsage]
+    def __call__(self, handler: Handler[Given, P], /) -> Handler[Given, P]: ...
+    def __call__(self, handler: Handler[Any, P], /) -> Handler[Any, P]:
+        self._add(handler)
         return handler
 
 
@@ -149,7 +114,7 @@ class Router:
         self._hooks: list[Hook] = []
 
     @overload
-    def conversation(self, handler: Handler[object, P], /) -> Handler[object, P]: ...
+    def conversation(self, handler: Handler[Chat[object], P], /) -> Handler[Chat[object], P]: ...
     @overload
     def conversation(
         self,
@@ -160,17 +125,17 @@ class Router:
         formerly: Sequence[str] = (),
         per: PerName = "chat",
         version: int = 1,
-    ) -> Declaration[E_given]: ...
+    ) -> ChatDeclaration[E_given]: ...
     def conversation(
         self,
-        taken: Handler[object, P] | Filter[E] | None = None,
+        taken: Handler[Chat[object], P] | Filter[E] | None = None,
         /,
         *,
         name: str | None = None,
         formerly: Sequence[str] = (),
         per: PerName = "chat",
         version: int = 1,
-    ) -> Handler[object, P] | Declaration[E] | Declaration[object]:
+    ) -> Handler[Chat[object], P] | ChatDeclaration[E] | ChatDeclaration[object]:
         """Declare a conversation: it starts when the chat has no live conversation.
 
         A conversation without a filter starts with any message or join, and is tried last. A conversation
@@ -192,14 +157,13 @@ class Router:
         """
         kind = RouteKind.CONVERSATION
         if isinstance(taken, Filter):
-            return Declaration(self, _route(kind, taken, name, formerly, version, per))
-        route = _route(kind, starting(), name, formerly, version, per, bare=True)
+            return self._declare(kind, taken, name, formerly, version, per)
+        declaration = self._declare(kind, starting(), name, formerly, version, per, bare=True)
         if taken is None:
-            return Declaration(self, route)
+            return declaration
         if not callable(taken):
             check_filter(taken, "@conversation")
-        self._add(taken, route)
-        return taken
+        return declaration(taken)
 
     def interrupt(
         self,
@@ -209,17 +173,17 @@ class Router:
         name: str | None = None,
         formerly: Sequence[str] = (),
         version: int = 1,
-    ) -> Declaration[E]:
+    ) -> ChatDeclaration[E]:
         """Declare an interrupt: it ends the chat's live conversation, and takes its place.
 
         Args:
             name, formerly, version: as for `conversation`.
         """
         check_filter(taken, "@interrupt")
-        return Declaration(self, _route(RouteKind.INTERRUPT, taken, name, formerly, version))
+        return self._declare(RouteKind.INTERRUPT, taken, name, formerly, version)
 
     @overload
-    def aside(self, handler: Handler[object, P], /) -> Handler[object, P]: ...
+    def aside(self, handler: Handler[Chat[object], P], /) -> Handler[Chat[object], P]: ...
     @overload
     def aside(
         self,
@@ -229,16 +193,16 @@ class Router:
         name: str | None = None,
         formerly: Sequence[str] = (),
         version: int = 1,
-    ) -> Declaration[E_given]: ...
+    ) -> ChatDeclaration[E_given]: ...
     def aside(
         self,
-        taken: Handler[object, P] | Filter[E] = _ONLY_BY_CODE,
+        taken: Handler[Chat[object], P] | Filter[E] = _ONLY_BY_CODE,
         /,
         *,
         name: str | None = None,
         formerly: Sequence[str] = (),
         version: int = 1,
-    ) -> Handler[object, P] | Declaration[E] | Declaration[object]:
+    ) -> Handler[Chat[object], P] | ChatDeclaration[E] | ChatDeclaration[object]:
         """Declare an aside: it runs beside the live conversation, which continues.
 
         Without a filter, only code starts the aside, with `Chat.start` or `ChatRef.start`. In this case the
@@ -247,14 +211,14 @@ class Router:
         Args:
             name, formerly, version: as for `conversation`.
         """
-        route = _route(RouteKind.ASIDE, _ONLY_BY_CODE, name, formerly, version, bare=True)
-        if taken is _ONLY_BY_CODE:
-            return Declaration(self, route)
-        if isinstance(taken, Filter) or not callable(taken):
+        given = taken if isinstance(taken, Filter) else _ONLY_BY_CODE
+        bare = given is _ONLY_BY_CODE
+        declaration = self._declare(RouteKind.ASIDE, given, name, formerly, version, bare=bare)
+        if isinstance(taken, Filter):
+            return declaration
+        if not callable(taken):
             check_filter(taken, "@aside")
-            return Declaration(self, _route(RouteKind.ASIDE, taken, name, formerly, version))
-        self._add(taken, route)
-        return taken
+        return declaration(taken)
 
     def room(
         self, taken: Filter[E], /, *, name: str | None = None, formerly: Sequence[str] = (), version: int = 1
@@ -295,7 +259,7 @@ class Router:
                 f"@room takes signals, and {taken.name} takes none; say which one begins it, as in "
                 "@bot.room(signal(Begin))"
             )
-        return RoomDeclaration(self, _route(RouteKind.ROOM, taken, name, formerly, version))
+        return self._declare(RouteKind.ROOM, taken, name, formerly, version)
 
     @overload
     def every(
@@ -368,8 +332,7 @@ class Router:
             ...     await job.step(fetch)
         """
         job = job_of(when, tz, missed)
-        route = _route(RouteKind.JOB, _ONLY_BY_CODE, name, formerly, version, bare=True, job=job)
-        return RoomDeclaration(self, route)
+        return self._declare(RouteKind.JOB, _ONLY_BY_CODE, name, formerly, version, bare=True, job=job)
 
     def around(self, hook: Around, /) -> Around:
         """Declare a hook around every conversation, interrupt, aside, room and job of this router.
@@ -409,12 +372,7 @@ class Router:
             ...     await call()
             ...     log.info("%s took %s", room.route, room.now() - began)
         """
-        what = "@around decorates"
-        if not callable(hook):
-            raise ConfigError(f"{what} an async function, not {hook!r}")
-        refuse_uncalled(hook, "@around")
-        check_arguments(hook, (None,), f"{what} a function of two arguments, a room and call")
-        check_async(hook, what)
+        check_function(hook, "@around", "of two arguments, a room and call", (None, None))
         take_home(hook.__module__)
         self._hooks.append(Hook(hook, route_name(hook), calling_line()))
         check_hooks(self._hooks)
@@ -452,27 +410,36 @@ class Router:
             self._routes.append(attrs.evolve(route, filter=taken).within(router._hooks))
         self._ignored.extend(Ignored(self._behind(one.filter), one.say) for one in router._ignored)
 
-    def _add(
+    def _declare(
         self,
-        handler: Handler[E, P] | Handler[object, P] | RoomHandler[E] | RoomHandler[object],
-        route: Route,
-    ) -> None:
+        kind: RouteKind,
+        taken: Filter[Any],
+        name: object,
+        formerly: object,
+        version: object,
+        per: object = "chat",
+        *,
+        bare: bool = False,
+        job: Timetable | None = None,
+    ) -> Declaration[Any, Any]:
+        """Check the options, and return the decorator, which adds the function and the default name."""
+        named, owner = "" if name is None else check_name(name, "name"), is_per_sender(per)
+        former, number = check_names(formerly), check_version(version)
+        route = Route(kind, _undecorated, taken, named, bare, owner, number, former, job=job)
+        return Declaration(partial(self._add, route))
+
+    def _add(self, route: Route, handler: Callable[..., Awaitable[None]]) -> None:
         kind = route.kind
-        decorator = "@every" if kind is RouteKind.JOB else f"@{kind.value}"
-        if not callable(handler):
-            raise ConfigError(f"{decorator} decorates an async function, not {handler!r}")
-        refuse_uncalled(handler, decorator)
         only_code = kind is RouteKind.ASIDE and route.bare
         place = "room" if kind in _IN_NO_CHAT else "chat"
         takes = "a chat" if only_code else f"one argument, the {place}"
-        written = f"async def f({place}: {place.title()})"
         others = "" if only_code or kind in _IN_NO_CHAT else "; an @aside without a filter may take more"
-        check_arguments(
+        check_function(
             handler,
-            None if only_code else (),
-            f"{decorator} decorates a function of {takes}, as in {written}{others}",
+            "@every" if kind is RouteKind.JOB else f"@{kind.value}",
+            f"of {takes}, as in async def f({place}: {place.title()}){others}",
+            None if only_code else (None,),
         )
-        check_async(handler, f"{decorator} decorates")
         take_home(handler.__module__)
         function = route_name(handler)
         # The decorator's signature has checked the filter's type against the handler's; the route erases
