@@ -218,6 +218,19 @@ def test_a_route_whose_events_are_all_taken_before_it(before: list[Filter[Any]],
     assert all(f"first{number} (" in said for number in range(len(before)))
 
 
+def test_a_filter_may_have_many_conditions() -> None:
+    """They are compared one by one; all selections of sixty would take for ever."""
+    taken = text()
+    for _ in range(60):
+        taken &= when(lambda event: True)
+
+    def declare(router: Router) -> None:
+        router.interrupt(taken)(route("first"))
+        router.interrupt(taken & text("a"))(route("second"))
+
+    assert "second (" in refusal(declare).partition(" can never start")[0]
+
+
 @pytest.mark.parametrize(
     ("before", "behind"),
     [

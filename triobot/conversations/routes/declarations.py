@@ -18,7 +18,7 @@ from ...errors import ConfigError, LocalProtocolError
 from ...seams.values import lasting_module
 from ...wire.events import Event
 from ...wire.rules import check_text
-from .filters import Filter, KindPath, refuse_uncalled, starting, wider
+from .filters import Filter, KindPath, Kinds, refuse_uncalled, starting
 from .schedules import Timetable
 
 
@@ -406,9 +406,20 @@ def _takes_all(route: Route) -> bool:
 
 def _check_reachable(table: Table) -> None:
     """Check that each route can start: no route's events are all taken by earlier routes."""
-    before: dict[frozenset[KindPath], str] = {}
+    # What earlier filters take, by one of the kinds to which such an event belongs.
+    before: dict[KindPath, list[tuple[frozenset[KindPath], str]]] = {}
+
+    def add(kinds: Kinds, named: str) -> None:
+        for every in kinds:
+            before.setdefault(next(iter(every)), []).append((every, named))
+
+    def taker_of(every: frozenset[KindPath]) -> str | None:
+        wider = {path[:length] for path in every for length in range(1, len(path) + 1)}
+        found = (one for kind in wider for one in before.get(kind, ()))
+        return next((named for kinds, named in found if kinds <= wider), None)
+
     for one in table.ignored:
-        before |= dict.fromkeys(one.filter.kinds, f"ignore({one.filter.name})")
+        add(one.filter.kinds, f"ignore({one.filter.name})")
     for route in (*table.interrupts, *table.asides, *table.conversations):
         kinds, named = route.filter.kinds, f"@{route.kind.value} {route.name} ({route.line})"
         paid = bool(kinds) and all(any(path[0] == "paid" for path in every) for every in kinds)
@@ -416,11 +427,11 @@ def _check_reachable(table: Table) -> None:
             raise ConfigError(
                 f"{named} can never start: what was paid for is given by asides; declare it with @bot.aside"
             )
-        takers = [next((before[one] for one in wider(every) if one in before), None) for every in kinds]
+        takers = [taker_of(every) for every in kinds]
         if takers and None not in takers:
             names = " and ".join(dict.fromkeys(taker for taker in takers if taker))
             raise ConfigError(
                 f"{named} can never start: before it {names} take{'' if ' and ' in names else 's'} all that "
                 f"{route.filter.name} does; change its filter, or take one of them away"
             )
-        before = dict.fromkeys(kinds, named) | before
+        add(kinds, named)

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping, Sequence
-from itertools import product
+from collections.abc import Callable, Hashable, Mapping, MutableMapping, Sequence
 from typing import Final, Generic, NoReturn, TypeAlias, cast, final, overload
 
 import attrs
@@ -89,12 +88,6 @@ def any_of(*paths: KindPath) -> Kinds:
 def _both(first: Kinds, second: Kinds) -> Kinds:
     many = len(first) * len(second) > _COMPARED
     return _unknown() if many else frozenset(one | other for one in first for other in second)
-
-
-def wider(kinds: frozenset[KindPath]) -> Iterator[frozenset[KindPath]]:
-    """Yield the sets of kinds that include all events of `kinds`, `kinds` itself among them."""
-    paths = [[path[:length] for length in range(len(path) + 1)] for path in kinds]
-    return (frozenset(chosen) - {()} for chosen in product(*paths))
 
 
 def kinds_of(word: str, kind: type[object]) -> Kinds:
