@@ -17,11 +17,8 @@ from test_cli_dev import Dev, developing
 from tests.loopback import PATIENCE
 from triobot.emulator.control import SHORTEST, STRIDES, strides
 from triobot.emulator.person import AppError
-from triobot.errors import ConfigError
 from triobot.studio.commands.dev_bot import HurriedClock
-from triobot.studio.supervisor import keep_mark, keep_skipped, read_marks, read_skipped
 from triobot.wire.content import Image
-from triobot.wire.rules import JsonValue
 
 HOUR = 3_600
 BOT = """\
@@ -235,19 +232,6 @@ async def test_what_is_done_right_before_an_end_is_kept(tmp_path: Path) -> None:
     assert "Nina" in (tmp_path / "dev.db.platform").read_text()
 
 
-def test_skipped_time_belongs_to_a_store_that_is_there(tmp_path: Path) -> None:
-    store = f"sqlite:{tmp_path}/dev.db"
-    keep_skipped(store, 90_000)
-    assert read_skipped(store) == 0  # the store was thrown away
-    (tmp_path / "dev.db").touch()
-    assert read_skipped(store) == 90_000
-    (tmp_path / "dev.db.ahead").write_text("a day")
-    with pytest.raises(ConfigError, match="delete it"):
-        read_skipped(store)
-    keep_skipped("memory:", 1)
-    assert read_skipped("memory:") == 0
-
-
 def test_time_passes_in_strides() -> None:
     for milliseconds in (0, 1, SHORTEST, 59_999, 3_600_000, 86_400_000 + 1):
         parts = strides(milliseconds)
@@ -276,25 +260,3 @@ def test_a_hurried_clock_wakes_who_sleeps() -> None:
         assert wall.now() - began >= 24 * HOUR * 1_000
 
     trio.run(sleep_for_a_day, clock=clock)
-
-
-def test_kills_are_known_to_the_next_run_on_a_store_that_is_there(tmp_path: Path) -> None:
-    """So that they are on a conversation's time line, and in the test that is kept of it."""
-    store, kept = f"sqlite:{tmp_path}/dev.db", tmp_path / "dev.db.marks"
-    assert read_marks(store) == []
-    (tmp_path / "dev.db").touch()
-    kill: dict[str, JsonValue] = {"t": 5, "what": "kill"}
-    keep_mark(store, kill)
-    keep_mark(store, {"t": 6, "what": "restart"})
-    with kept.open("a") as file:
-        file.write('{"t": 7, "wh\n')  # it was killed itself
-    assert read_marks(store) == [kill, {"t": 6, "what": "restart"}]
-    failure: dict[str, JsonValue] = {"t": 8, "what": "failure", "conversation": 1, "steps": ["KeyError"]}
-    keep_mark(store, failure)
-    assert read_marks(store) == [kill, {"t": 6, "what": "restart"}, failure]
-    (tmp_path / "dev.db").unlink()
-    assert read_marks(store) == []
-    (tmp_path / "dev.db").touch()
-    assert read_marks(store) == []
-    keep_mark("memory:", kill)
-    assert read_marks("memory:") == []

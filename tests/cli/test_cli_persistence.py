@@ -46,6 +46,22 @@ def test_a_platform_goes_with_its_store(tmp_path: Path) -> None:
     assert a_run(tmp_path) == []
 
 
+def test_skipped_time_and_kills_go_with_the_store(tmp_path: Path) -> None:
+    """So that the next run is as late, and shows the kills on a conversation's time line."""
+    store, kill = tmp_path / "dev.db", {"t": 5, "what": "kill"}
+    store.touch()
+    with closing(SavedPlatform.beside(f"sqlite:{store}")) as saved:
+        exchange = new_exchange(tmp_path)
+        saved.load(exchange)
+        exchange.pass_time(90_000)
+        saved.marks.append({"t": 5, "what": "kill"})
+    with closing(SavedPlatform.beside(f"sqlite:{store}")) as saved:
+        assert (saved.ahead, [*saved.marks]) == (90_000, [kill])
+    store.unlink()
+    with closing(SavedPlatform.beside(f"sqlite:{store}")) as saved:
+        assert (saved.ahead, [*saved.marks]) == (0, [])
+
+
 def test_how_it_ended_is_kept_after_a_failure_as_well(tmp_path: Path) -> None:
     with (
         pytest.raises(RuntimeError, match="broken"),

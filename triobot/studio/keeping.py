@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import shutil
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self, cast, final
@@ -20,6 +21,7 @@ from ..base.file_locks import try_lock
 from ..base.open_files import CAREFUL, OWNER_ONLY
 from ..emulator.exchange import Exchange
 from ..emulator.remembering import UnreadableWorldError, dump_world, load_world
+from ..emulator.views import JsonObject
 from ..errors import ConfigError
 from ..operator.loopback import file_of
 
@@ -28,13 +30,8 @@ from ..operator.loopback import file_of
 # duration.
 _EVERY: Final = 2.0
 _SHARE: Final = 20
+_MARKS: Final = 1_000
 _BEFORE: Final = "before_its_store"
-
-
-def path_beside(store: str, suffix: str) -> Path | None:
-    """Return the path of the file with this suffix beside the store; None if the store is not a file."""
-    path = file_of(store)
-    return None if path is None else path.resolve().with_name(f"{path.name}.{suffix}")
 
 
 @final
@@ -49,6 +46,7 @@ class SavedPlatform:
     Attributes:
         folder: folder of the uploaded files; None if nothing is saved.
         ahead: lead of the platform's clock over real time, in milliseconds.
+        marks: the newest kills, restarts and failures of the bot's process.
 
     Raises:
         ConfigError: another run holds the lock, or the file is damaged.
@@ -62,6 +60,7 @@ class SavedPlatform:
         self._world: str | None = None
         self.folder: Path | None = None
         self.ahead = 0
+        self.marks = deque[JsonObject](maxlen=_MARKS)
         self._lock: int | None = None
         if path is None:
             return
@@ -76,9 +75,10 @@ class SavedPlatform:
     @classmethod
     def beside(cls, store: str | None) -> Self:
         """Save the platform beside the bot's store `store`; save nothing if `store` is None or not a file."""
-        if store is None or (path := path_beside(store, "platform")) is None:
+        if store is None or (path := file_of(store)) is None:
             return cls(None)
-        return cls(path, store=path.with_suffix(""))
+        path = path.resolve()
+        return cls(path.with_name(f"{path.name}.platform"), store=path)
 
     def _find(self, path: Path, folder: Path) -> None:
         if not path.exists():
@@ -95,6 +95,7 @@ class SavedPlatform:
             self._world = found["world"]
             self._secrets = {**found.get("secrets", {})}
             self.ahead = int(found.get("ahead", 0))
+            self.marks.extend(found.get("marks", ()))
         except (OSError, ValueError, KeyError, TypeError) as error:
             if self._store_is_there():
                 raise self._damaged() from error
@@ -158,6 +159,7 @@ class SavedPlatform:
             _BEFORE: not self._store_is_there(),
             "secrets": self._secrets,
             "ahead": exchange.clock.ahead,
+            "marks": [*self.marks],
             "world": dump_world(exchange.world, exchange.pusher.pending, closed=closed),
         }
 

@@ -25,13 +25,12 @@ from ..base.lines import lines_of
 from ..cli.consulting import gather
 from ..cli.terminal import harmless
 from ..emulator.exchange import Exchange
-from ..errors import ConfigError, TriobotError
+from ..errors import TriobotError
 from ..operator.calling import ask
 from ..operator.loopback import socket_path
 from ..operator.routes import Question
 from ..wire.rules import JsonValue
 from .commands.dev_bot import GRACE, HANDS_ON, LONGEST_LINE, LONGEST_SAID
-from .keeping import path_beside
 
 Phase: TypeAlias = Literal["starting", "running", "stopping", "killed", "failed", "stopped"]
 
@@ -58,7 +57,6 @@ _CHATS: Final = 40
 _PAYMENTS: Final = 100
 JsonObject = dict[str, JsonValue]
 _NOTHING: Final[JsonObject] = {"runtime": {}, "inside": {"chats": [], "payments": []}}
-_MARKS: Final = 1_000
 
 
 @final
@@ -71,9 +69,10 @@ class BotSupervisor:
             process runs. On systems where processes can't inherit sockets, `listening` is closed, and each
             process binds the same port.
         write: called with each line of the process's output.
-        store: the bot's store. Skipped time and marks are kept beside it.
         opening: semaphore with the value 1 that guards the store. A starting process holds the semaphore
             until the process takes events.
+        ahead: initial lead of the process's clocks over real time, in milliseconds.
+        marks: kills, restarts and failures of earlier runs; new ones are appended.
 
     Attributes:
         reported: the bot's last reported status, chats and payments, as parts of the page's stream.
@@ -85,8 +84,9 @@ class BotSupervisor:
         listening: socket.socket,
         write: Callable[[str], None],
         *,
-        store: str,
         opening: trio.Semaphore,
+        ahead: int,
+        marks: deque[JsonObject],
     ) -> None:
         self._target = target
         self._listening = listening
@@ -94,14 +94,13 @@ class BotSupervisor:
         if not HANDS_ON:
             listening.close()
         self._write = write
-        self._store = store
         self._tell: Callable[[], None] = lambda: None
         self._phase: Phase = "stopped"
         self._since = 0
         self._starts = 0
         self._process: trio.Process | None = None
         self.reported = _NOTHING
-        self._ahead = read_skipped(store)
+        self._ahead = ahead
         self._reached = 0
         self._killed = False
         self._again = True
@@ -110,7 +109,7 @@ class BotSupervisor:
         self._lines: deque[tuple[int, str]] = deque(maxlen=_KEPT)
         self._written = 0
         self._problem: deque[str] = deque(maxlen=_TELLING)
-        self._marks = deque(read_marks(store), maxlen=_KEPT)
+        self._marks = marks
         self._opening = opening
 
     # --- the page's view and commands
@@ -126,11 +125,6 @@ class BotSupervisor:
             "problem": "\n".join(self._problem) if self._phase == "failed" else "",
         }
 
-    @property
-    def ahead(self) -> int:
-        """Lead of the process's clocks over real time, in milliseconds."""
-        return self._ahead
-
     def report(self, reported: JsonObject) -> None:
         """Store the bot's report, and announce a change."""
         if reported != self.reported:
@@ -140,7 +134,6 @@ class BotSupervisor:
     async def pass_time(self, milliseconds: int) -> None:
         """Put the process's clocks forward. A process that starts later starts with the new time."""
         self._ahead = target = self._ahead + milliseconds
-        keep_skipped(self._store, target)
         await self._tell_time()
         with trio.move_on_after(_STRIDE):
             while self._phase == "running" and self._reached < target:
@@ -162,9 +155,7 @@ class BotSupervisor:
         return [mark for mark in self._marks if cast("int", mark["t"]) >= since]
 
     def _mark(self, what: str, **more: JsonValue) -> None:
-        mark = {"t": time.time_ns() // 1_000_000 + self._ahead, "what": what, **more}
-        self._marks.append(mark)
-        keep_mark(self._store, mark)
+        self._marks.append({"t": time.time_ns() // 1_000_000 + self._ahead, "what": what, **more})
 
     def kill(self) -> None:
         """Kill the process, which stays down until `restart`."""
@@ -390,46 +381,3 @@ async def _ask_all(supervisor: BotSupervisor, path: Path) -> None:
 async def _lines(path: Path, question: Question) -> list[JsonObject]:
     """Send the question; return the answer's lines, or none if no bot answers."""
     return cast("list[JsonObject]", await gather(partial(ask, path), question))
-
-
-def read_skipped(store: str) -> int:
-    """Return the milliseconds skipped in earlier runs on this store; 0 for a new store.
-
-    Raises:
-        ConfigError: the file doesn't contain a number.
-    """
-    path = path_beside(store, "ahead")
-    if path is None or not path.exists() or not path.with_suffix("").exists():
-        return 0
-    text = path.read_text(errors="replace").strip()
-    if not (text.isascii() and text.isdecimal() and len(text) <= 15):
-        raise ConfigError(f"{path} should hold the milliseconds that were skipped; delete it, or mend it")
-    return int(text)
-
-
-def keep_skipped(store: str, milliseconds: int) -> None:
-    """Save the total of skipped milliseconds beside the store."""
-    if (path := path_beside(store, "ahead")) is not None:
-        path.write_text(f"{milliseconds}\n")
-
-
-def read_marks(store: str) -> list[JsonObject]:
-    """Return the kills, restarts and failures of earlier runs on this store; none for a new store."""
-    path = path_beside(store, "marks")
-    if path is None or not path.exists():
-        return []
-    marks = list[JsonObject]()
-    if path.with_suffix("").exists():
-        for line in path.read_text(errors="replace").splitlines()[-_MARKS:]:
-            with suppress(ValueError, TypeError, KeyError):  # a kill may leave a truncated line
-                told = json.loads(line)
-                marks.append({**told, "t": int(told["t"]), "what": str(told["what"])})
-    path.write_text("".join(f"{json.dumps(mark)}\n" for mark in marks))
-    return marks
-
-
-def keep_mark(store: str, mark: Mapping[str, JsonValue]) -> None:
-    """Append a kill, restart or failure of the bot's process to the file beside the store."""
-    if (path := path_beside(store, "marks")) is not None:
-        with path.open("a") as file:
-            file.write(f"{json.dumps(mark)}\n")

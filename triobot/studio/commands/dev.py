@@ -154,8 +154,9 @@ async def _dev(arguments: argparse.Namespace) -> None:
             arguments.bot,
             listening,
             partial(print, file=sys.stderr, flush=True),
-            store=store,
             opening=opening,
+            ahead=saved.ahead,
+            marks=saved.marks,
         )
         async with trio.open_nursery() as platforms:
             platform: Emulator = await platforms.start(
@@ -166,7 +167,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
                     bot_url=f"http://127.0.0.1:{bot_port}/{secret}",
                     token=token,
                     control_token=saved.secret("control"),
-                    clock=ShiftedClock(ahead=supervisor.ahead),
+                    clock=ShiftedClock(ahead=saved.ahead),
                     switches=Switches(strict=arguments.strict),
                     push=PushSettings(attempts=_ATTEMPTS),
                     wait_bot=supervisor.wait_taking,
