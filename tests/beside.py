@@ -9,6 +9,8 @@ import attrs
 import trio
 from quart import Blueprint
 
+from triobot.emulator.exchange import Beside
+
 
 @attrs.define(eq=False)
 class FakeBeside:
@@ -45,5 +47,6 @@ class FakeBeside:
         await trio.lowlevel.checkpoint()
         self.done.append(f"pass {milliseconds}")
 
-    def blueprints(self) -> Sequence[Blueprint]:
-        return self.routes
+    def beside(self) -> Beside:
+        """Return it as the platform takes it."""
+        return Beside(self.process, self.view, self.lines, self.pass_time, self.routes)

@@ -54,7 +54,7 @@ def holding(exchange: Exchange, chat_id: int) -> HeldFor:
     """Let the reload be held for this chat."""
     reload, nothing = HeldFor(chat_id), cast("Any", None)
     routes = past_blueprint(exchange, nothing, cast("Any", reload))
-    exchange.beside = FakeBeside({"held": reload.view}, [routes])
+    exchange.beside = FakeBeside({"held": reload.view}, [routes]).beside()
     return reload
 
 

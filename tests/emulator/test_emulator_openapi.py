@@ -128,7 +128,7 @@ async def test_every_route_is_described_and_no_other(tmp_path: Path) -> None:
 async def test_every_key_is_described(tmp_path: Path) -> None:
     """A route says itself which keys it takes, when it refuses another one."""
     async with emulated(tmp_path) as platform:
-        platform.exchange.beside = FakeBeside(routes=routes_beside(platform.exchange))
+        platform.exchange.beside = FakeBeside(routes=routes_beside(platform.exchange)).beside()
         ali = await platform.app.user("Ali")
         for method, path, said in routes():
             place = re.sub(r"\{\w+\}", "1", path.strip("/").replace("{user}", str(ali.id)))

@@ -309,7 +309,7 @@ async def test_the_bots_process_is_told(tmp_path: Path) -> None:
     async with emulated(tmp_path) as platform:
         memory = list[Any]()
         process = FakeBeside({"runtime": lambda: {"live": 3}, "inside": lambda: {"chats": [*memory]}})
-        platform.exchange.beside = process
+        platform.exchange.beside = process.beside()
         follower = Follower(platform.exchange)
 
         told = follower.everything()
@@ -328,7 +328,8 @@ async def test_the_bots_process_is_told(tmp_path: Path) -> None:
 
 async def test_time_passes_in_the_bot_first_and_in_strides(tmp_path: Path) -> None:
     async with emulated(tmp_path) as platform:
-        platform.exchange.beside = process = FakeBeside()
+        process = FakeBeside()
+        platform.exchange.beside = process.beside()
 
         await platform.control.post("clock", json={"seconds": 120})
         assert process.done == ["pass 2000"] * 60
@@ -375,7 +376,7 @@ async def test_what_is_beside_the_platform_has_routes_of_its_own(tmp_path: Path)
     async with emulated(tmp_path) as platform:
         for path in ("bot/kill", "bot/restart"):
             assert (await platform.control.post(path, json={})).status_code == 404
-        platform.exchange.beside = FakeBeside(routes=[routes])
+        platform.exchange.beside = FakeBeside(routes=[routes]).beside()
         for path in ("bot/kill", "bot/restart"):
             assert (await platform.control.post(path, json={})).status_code == 200
 

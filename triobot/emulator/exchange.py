@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Sequence
-from typing import BinaryIO, Final, Protocol, cast, final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import BinaryIO, Final, cast, final
 
 import attrs
 import trio
@@ -79,28 +79,26 @@ class Logged:
     liberties: tuple[Liberty, ...] = ()
 
 
-class Beside(Hashable, Protocol):
-    """The bot's process and the views of its conversations, which a program runs beside the platform."""
+@final
+@guarded(eq=False)
+class Beside:
+    """The bot's process and the views of its conversations, which a program runs beside the platform.
 
-    def process(self) -> dict[str, JsonValue]:
-        """Return the process's state: ``phase``, ``pid``, ``since``, ``starts``, ``problem``, ``target``."""
-        ...
+    Attributes:
+        process: returns the process's state: ``phase``, ``pid``, ``since``, ``starts``, ``problem``,
+            ``target``.
+        view: returns the other parts of the page's stream, see `follower`.
+        lines: returns the kept lines of the process's output with numbers above the given number.
+        pass_time: puts the process's clocks forward by these milliseconds; returns when the due work is done,
+            or after a few seconds.
+        blueprints: further routes under ``/control``.
+    """
 
-    def view(self) -> dict[str, JsonValue]:
-        """Return the other parts of the page's stream, see `follower`."""
-        ...
-
-    def lines(self, after: int) -> Sequence[tuple[int, str]]:
-        """Return the kept lines of the process's output with numbers above `after`."""
-        ...
-
-    async def pass_time(self, milliseconds: int) -> None:
-        """Put the process's clocks forward; return when the due work is done, or after a few seconds."""
-        ...
-
-    def blueprints(self) -> Sequence[Blueprint]:
-        """Return further routes under ``/control``."""
-        ...
+    process: Callable[[], dict[str, JsonValue]]
+    view: Callable[[], dict[str, JsonValue]]
+    lines: Callable[[int], Sequence[tuple[int, str]]]
+    pass_time: Callable[[int], Awaitable[None]]
+    blueprints: Sequence[Blueprint]
 
 
 @final

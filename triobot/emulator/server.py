@@ -191,7 +191,7 @@ def make_routed_app(
     app = QuartTrio(__name__)
     app.config["MAX_CONTENT_LENGTH"] = exchange.blobs.limit + LONGEST_BODY
     if control_token is not None:
-        beside = () if exchange.beside is None else exchange.beside.blueprints()
+        beside = () if exchange.beside is None else exchange.beside.blueprints
         for blueprint in (*beside, control_blueprint(exchange), stream_blueprint(exchange)):
             app.register_blueprint(behind_the_door(blueprint))
         app.register_blueprint(page_blueprint(control_token, tickets or Tickets()))

@@ -14,31 +14,28 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, cast, final
+from typing import Final, cast
 
 import trio
-from quart import Blueprint
 
 from ...base.extras import install_line
-from ...base.frozen import guarded
 from ...base.signals import ending_signals
 from ...cli.arguments import port
 from ...cli.consulting import ask_bot
 from ...cli.loading import check_there, parse_target
 from ...cli.terminal import harmless, set_up_logging
-from ...emulator.exchange import Exchange, ShiftedClock
+from ...emulator.exchange import Beside, ShiftedClock
 from ...emulator.faults import Switches
 from ...emulator.pusher import PushSettings
 from ...emulator.server import Emulator, serve_emulator
 from ...errors import ConfigError
 from ...operator.loopback import file_of
 from ...runtime.settings import read_environment
-from ...wire.rules import JsonValue
 from ..keeping import SavedPlatform
 from ..stored_journals import StoredJournals
 from ..supervisor import BotSupervisor, keep_asking
@@ -100,41 +97,6 @@ def run(arguments: argparse.Namespace) -> None:
     trio.run(_dev, arguments)
 
 
-@final
-@guarded(eq=False)
-class Development:
-    """The bot's process and the views of its conversations; see `triobot.emulator.exchange.Beside`."""
-
-    exchange: Exchange
-    bot: BotSupervisor
-    travels: Twins
-    crowds: CrowdProcess
-    reload: HeldReload
-
-    def process(self) -> dict[str, JsonValue]:
-        return self.bot.view()
-
-    def view(self) -> dict[str, JsonValue]:
-        return {
-            **self.bot.reported,
-            "crowd": self.crowds.crowd(),
-            "travel": list(self.travels.view()),
-            "held": list(self.reload.view()),
-        }
-
-    def lines(self, after: int) -> Sequence[tuple[int, str]]:
-        return self.bot.lines(after)
-
-    async def pass_time(self, milliseconds: int) -> None:
-        await self.bot.pass_time(milliseconds)
-
-    def blueprints(self) -> Sequence[Blueprint]:
-        return (
-            past_blueprint(self.exchange, self.travels, self.reload),
-            bot_blueprint(self.bot, self.crowds, self.travels),
-        )
-
-
 async def _dev(arguments: argparse.Namespace) -> None:
     token, secret = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
     platform_port = 0
@@ -188,7 +150,21 @@ async def _dev(arguments: argparse.Namespace) -> None:
                 _module("dev_crowd"), environ, arguments.bot, platform.exchange.tell, twins.pool.nursery
             )
             reload = HeldReload(twins, supervisor, journals, platform.exchange)
-            platform.exchange.beside = Development(platform.exchange, supervisor, twins, crowd, reload)
+            platform.exchange.beside = Beside(
+                process=supervisor.view,
+                view=lambda: {
+                    **supervisor.reported,
+                    "crowd": crowd.crowd(),
+                    "travel": list(twins.view()),
+                    "held": list(reload.view()),
+                },
+                lines=supervisor.lines,
+                pass_time=supervisor.pass_time,
+                blueprints=(
+                    past_blueprint(platform.exchange, twins, reload),
+                    bot_blueprint(supervisor, crowd, twins),
+                ),
+            )
             _greet(arguments, platform, store)
             await platforms.start(announced, arguments, platform)
             async with trio.open_nursery() as bots:
