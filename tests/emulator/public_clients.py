@@ -201,7 +201,11 @@ async def try_one(
                 await ali.joins()
                 await ali.sees("welcome", within=PATIENCE)
                 await tried("payment, verify", partial(ali.pays, "Buy"), partial(ali.sees, "paid verified"))
-        refused = [(entry.path, entry.status) for entry in emulator.exchange.requests if entry.status != 200]
+        refused = [
+            (one.name, one.status)
+            for one in emulator.exchange.traffic.since(0)
+            if one.way == "operation" and one.status != 200
+        ]
         print(f"  refused requests: {refused or 'none'}")
         process.kill()
         nursery.cancel_scope.cancel()

@@ -247,7 +247,7 @@ async def test_requests_are_remembered_without_the_token(tmp_path: Path) -> None
     async with emulated(tmp_path) as platform:
         await platform.perform("sendMessage", chat_id=99, type="text", data="a")
 
-        text = (await platform.control.get("requests")).text
+        text = (await platform.control.get("calls")).text
 
-        assert json.loads(text)[-1]["fields"] == [["chat_id", "99"], ["type", "text"], ["data", "a"]]
+        assert json.loads(text)["calls"][-1]["body"] == "chat_id=99&type=text&data=a"
         assert TOKEN not in text

@@ -152,10 +152,8 @@ async def test_a_liberty_is_noted_or_refused(tmp_path: Path, what: str) -> None:
 
         answer = await platform.perform(path, **fields)
         assert answer.status_code == 200, answer.text
-        logged = platform.exchange.requests[-1]
         call = platform.exchange.traffic.newest(1)[0]
-        assert [(one.field, rule in one.rule) for one in logged.liberties] == [(field, True)]
-        assert call.liberties == logged.liberties
+        assert [(one.field, rule in one.rule) for one in call.liberties] == [(field, True)]
 
         platform.exchange.world.switches = Switches(strict=True)
         before = platform.exchange.world.seq
@@ -168,7 +166,7 @@ async def test_a_liberty_is_noted_or_refused(tmp_path: Path, what: str) -> None:
             "operation": path.strip("/"),
             "field": field,
             "count": 2,
-            "rule": logged.liberties[0].rule,
+            "rule": call.liberties[0].rule,
         }
 
 
@@ -180,12 +178,14 @@ async def test_what_is_no_form_or_comes_beside_a_file(tmp_path: Path) -> None:
             platform.exchange.world.switches = Switches(strict=strict)
             sent = await platform.platform.post("/sendMessage", json={"chat_id": sara.chat_id, **TEXT})
             assert sent.status_code == status
-            assert [one.field for one in platform.exchange.requests[-1].liberties] == ["body"]
+            assert [one.field for one in platform.exchange.traffic.newest(1)[0].liberties] == ["body"]
             files, data = {"image": ("a.png", PNG)}, {"chat_id": "5", "desc": "Look"}
             uploaded = await platform.platform.post("/upload", files=files, data=data)
             assert uploaded.status_code == status
-            assert [one.field for one in platform.exchange.requests[-1].liberties] == ["chat_id", "desc"]
-            assert len(platform.exchange.traffic.newest(1)[0].liberties) == 2
+            assert [one.field for one in platform.exchange.traffic.newest(1)[0].liberties] == [
+                "chat_id",
+                "desc",
+            ]
 
 
 async def test_keyboards_of_an_upload_are_looked_at_as_a_message_s(tmp_path: Path) -> None:
@@ -195,7 +195,6 @@ async def test_keyboards_of_an_upload_are_looked_at_as_a_message_s(tmp_path: Pat
         good = {"reply_keyboard": '{"keyboard":[[{"y":"Yes"}]]}', "inline_keyboard": json.dumps(PRESS)}
         uploaded = await platform.platform.post("/upload", files=files, data=good)
         assert uploaded.status_code == 200
-        assert platform.exchange.requests[-1].fields == (("image", "a.png"), *good.items())
         for name, bad in (("reply_keyboard", "{"), ("inline_keyboard", '[[{"text":"Yes"}]]')):
             refused = await platform.platform.post("/upload", files=files, data={**good, name: bad})
             assert (refused.status_code, refused.json()["error"]) == (400, f"{name} is not valid")

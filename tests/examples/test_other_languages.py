@@ -88,7 +88,9 @@ async def test_it_welcomes_echoes_and_answers_a_press(name: str, tmp_path: Path)
             await sara.sees("It is pressed.")
         assert platform.exchange.liberties == {}
         await platform.exchange.pusher.wait_idle()
-        assert [entry.status for entry in platform.exchange.requests] == [200] * 4
+        assert [call.status for call in platform.exchange.traffic.since(0) if call.way == "operation"] == [
+            200
+        ] * 4
         assert [entry.status for entry in platform.exchange.pusher.deliveries.settled()] == [200] * 3
         nursery.cancel_scope.cancel()
 

@@ -24,10 +24,10 @@ from ..wire.operations import EditMessage
 from ..wire.platform_side import encode_error, encode_result
 from .blobs import FileTooLargeError
 from .door import AsgiApp, Message, Receive, Send, send_json
-from .exchange import CALL, Exchange, Logged
+from .exchange import CALL, Exchange
 from .performing import Refusal, invalid, kind_of
 from .requests import decode_keyboards, decode_operation
-from .strictness import Liberty, liberties
+from .strictness import liberties
 from .traffic import RecordedCall
 
 # A form with keyboards and text is far smaller than this limit. Uploads have another limit.
@@ -60,11 +60,11 @@ def operations_app(exchange: Exchange, token: str) -> AsgiApp:
         else:
             try:
                 kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
-                asked.fields = await _fields(exchange, kind, receive)
+                fields = await _fields(exchange, kind, receive)
             except RemoteProtocolError as error:
                 answer = asked.refuse(invalid(error.field))
             else:
-                answer = _perform(asked, as_json=kind == _JSON)
+                answer = _perform(asked, fields, as_json=kind == _JSON)
         await send_json(send, *answer)
 
     return perform
@@ -103,54 +103,38 @@ class _Serving:
 
     Attributes:
         path: path of the request.
-        fields: fields that were read from the request.
-        liberties: properties of the request that the interface doesn't promise to accept.
     """
 
     def __init__(self, exchange: Exchange, path: str, call: RecordedCall | None) -> None:
         self.exchange = exchange
         self.path = path
-        self.fields: Fields = []
-        self.liberties: tuple[Liberty, ...] = ()
         self._call = call
 
-    def look(self, *, as_json: bool = False) -> Refusal | None:
+    def look(self, fields: Fields, *, as_json: bool = False) -> Refusal | None:
         """Record the request's liberties. Return a refusal if there are any, and the platform is strict."""
         world = self.exchange.world
-        self.liberties = liberties(self.path, self.fields, world.uploads, as_json=as_json)
-        if not (self.liberties and world.switches.strict):
+        found = liberties(self.path, fields, world.uploads, as_json=as_json)
+        self.exchange.note_liberties(self.path.strip("/"), found, self._call)
+        if not (found and world.switches.strict):
             return None
-        first = self.liberties[0]
-        return Refusal(400, f"{first.field} is not valid: {first.rule}")
-
-    def take(self, body: bytes) -> Answer:
-        """Log and return a successful answer."""
-        self._log(200)
-        return 200, body
+        return Refusal(400, f"{found[0].field} is not valid: {found[0].rule}")
 
     def refuse(self, refusal: Refusal) -> Answer:
-        """Log and return a refusal."""
-        self._log(refusal.status)
         return refusal.status, encode_error(refusal.reason, self.exchange.world.letters())
 
-    def _log(self, status: int) -> None:
-        exchange, name = self.exchange, self.path.strip("/")
-        logged = Logged(exchange.clock.now(), name, tuple(self.fields), status, self.liberties)
-        exchange.log(logged, self._call)
 
-
-def _perform(asked: _Serving, *, as_json: bool) -> Answer:
-    exchange, path, fields = asked.exchange, asked.path.strip("/"), asked.fields
+def _perform(asked: _Serving, fields: Fields, *, as_json: bool) -> Answer:
+    exchange, path = asked.exchange, asked.path.strip("/")
     try:
         operation = decode_operation(path, fields, edited_type=_edited(exchange, path, fields))
     except RemoteProtocolError as error:
         return asked.refuse(Refusal(404, "not found") if error.field == "path" else invalid(error.field))
-    if (refusal := asked.look(as_json=as_json)) is not None:
+    if (refusal := asked.look(fields, as_json=as_json)) is not None:
         return asked.refuse(refusal)
     answer = exchange.perform(operation)
     if isinstance(answer, Refusal):
         return asked.refuse(answer)
-    return asked.take(encode_result(operation, answer))
+    return 200, encode_result(operation, answer)
 
 
 def _edited(exchange: Exchange, path: str, fields: Fields) -> str:
@@ -206,11 +190,10 @@ async def _upload(asked: _Serving) -> Answer:
     name, part = given[0]
     texts = cast("Fields", list(form.items(multi=True)))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
     texts += [(other, "") for other in files if other != name]
-    asked.fields = [(name, part.filename or ""), *texts]
     try:
         # The chat doesn't change, since an upload names no chat (gap 38); the keyboards are only checked.
         decode_keyboards(texts)
-        if (refusal := asked.look()) is not None:
+        if (refusal := asked.look([(name, part.filename or ""), *texts])) is not None:
             return asked.refuse(refusal)
         descriptor = await asked.exchange.upload(
             cast("MediaKind", name), part.filename or name, cast("BinaryIO", part.stream)
@@ -221,7 +204,7 @@ async def _upload(asked: _Serving) -> Answer:
         return asked.refuse(invalid(error.field))
     finally:
         part.close()
-    return asked.take(descriptor.json.encode())
+    return 200, descriptor.json.encode()
 
 
 def _file(exchange: Exchange, file_id: str) -> Response:

@@ -34,7 +34,6 @@ isn't on the screen, but may still appear.
 ``POST clock``                        ``seconds``: put the clock forward
 ``POST switches``                     the fields of `Switches`
 ``POST forget-uploads``               forget all files: their descriptors are refused from now on
-``GET  requests``                     the bot's newest requests
 ``GET  deliveries``                   ``?count=``: the newest events, with the states of their deliveries
 ``POST deliveries/again``             ``number``: post this event again; ``type``, ``data``, ``chat_id`` and
                                       ``from`` (null for none) change the event
@@ -347,7 +346,6 @@ class ControlApi:
             "GET users": (lambda asked: [view_user(user) for user in world.people], None),
             "GET payments": (self._payments, None),
             "GET faults": (lambda asked: [_plain(fault) for fault in plan.pending()], None),
-            "GET requests": (lambda asked: [_plain(entry) for entry in exchange.requests], None),
             "GET liberties": (self._liberties, None),
             "GET calls": (self._calls, ("before", "count")),
             "GET history": (self._history, ("chat", "before", "count")),

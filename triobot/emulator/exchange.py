@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import BinaryIO, Final, cast, final
 
-import attrs
 import trio
 from quart import Blueprint
 
@@ -63,23 +62,6 @@ class ShiftedClock:
 
 
 @final
-@guarded
-class Logged:
-    """A recorded request of the bot, without the token.
-
-    Attributes:
-        liberties: properties of the request that the interface doesn't promise to accept. A strict platform
-            refused the request because of the first liberty.
-    """
-
-    at: int
-    path: str
-    fields: tuple[tuple[str, str], ...] = attrs.field(repr=False)
-    status: int
-    liberties: tuple[Liberty, ...] = ()
-
-
-@final
 @guarded(eq=False)
 class Beside:
     """The bot's process and the views of its conversations, which a program runs beside the platform.
@@ -106,11 +88,10 @@ class Exchange:
     """One running platform.
 
     Attributes:
-        requests: newest requests of the bot.
         traffic: newest requests in both directions, with their answers.
         beside: what the program runs beside the platform, such as the bot's process; None if it runs only the
             platform.
-        liberties: number of times that the bot took each liberty (see `Logged`), by operation.
+        liberties: number of times that the bot took each liberty (see `strictness`), by operation.
         hear_liberty: called when a liberty is taken for the first time.
         address: the address of events, if events are posted over HTTP.
     """
@@ -137,7 +118,6 @@ class Exchange:
             watch=self.watch,
         )
         self.outage = Outage()
-        self.requests: deque[Logged] = deque(maxlen=_KEPT)
         self.traffic = Traffic()
         self.beside: Beside | None = None
         self.liberties: Counter[tuple[str, Liberty]] = Counter()
@@ -160,11 +140,6 @@ class Exchange:
         answer, _ = perform(self.world, operation, self.clock.now())
         self.tell()
         return answer
-
-    def log(self, logged: Logged, call: RecordedCall | None) -> None:
-        """Record a request of the bot; `call` is the same request in the traffic."""
-        self.requests.append(logged)
-        self.note_liberties(logged.path, logged.liberties, call)
 
     def note_liberties(self, operation: str, taken: tuple[Liberty, ...], call: RecordedCall | None) -> None:
         """Record the liberties of an operation, or of the answer to an event of this type."""
