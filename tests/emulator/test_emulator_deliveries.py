@@ -91,7 +91,7 @@ async def test_each_answer_is_told_of(tmp_path: Path, autojump_clock: trio.testi
         ("refused", 1, [404], ""),
         ("delivered", 1, [204], ""),
         ("lost", 3, [500, 500, 500], ""),
-        ("lost", 0, [], "dropped"),
+        ("lost", 0, [], "event lost"),
         ("refused", 1, [204], ""),
     ]
     assert {answer.took for one in exchange.pusher.deliveries.settled() for answer in one.answers} == {250}

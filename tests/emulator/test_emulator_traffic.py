@@ -52,7 +52,7 @@ async def test_what_is_made_to_go_wrong_is_noted(tmp_path: Path) -> None:
 
         first, second = calls(platform)
         assert (first.status, first.note) == (502, "answered 502")
-        assert (second.note, second.answer) == ("done, answer dropped", b"")
+        assert (second.note, second.answer) == ("answer lost", b"")
 
 
 async def test_latency_is_noted(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
@@ -85,9 +85,9 @@ async def test_events_are_noted_each_time_they_are_posted(tmp_path: Path) -> Non
         noted = [(call.way, call.name, call.status, call.note) for call in calls(platform)]
         assert noted == [
             ("event", "join", 200, ""),
-            ("event", "text", 200, "posted 2 times"),
-            ("event", "text", 200, "posted 2 times"),
-            ("event", "text", None, "dropped"),
+            ("event", "text", 200, "event repeated"),
+            ("event", "text", 200, "event repeated"),
+            ("event", "text", None, "event lost"),
         ]
         assert b"twice" in calls(platform)[1].body
         nursery.cancel_scope.cancel()
@@ -155,5 +155,5 @@ def test_what_ended_is_told_once_more() -> None:
 
 def test_faults_have_words() -> None:
     assert in_words(None) == ""
-    assert in_words(Fault(latency=1.5, drop="before")) == "1.5 s late, not done, no answer"
-    assert in_words(EventFault(delay=2, behind=True)) == "2 s late, after the next one"
+    assert in_words(Fault(latency=1.5, drop="before")) == "request lost, answer late"
+    assert in_words(EventFault(delay=2, behind=True)) == "event late, event behind the next"

@@ -186,15 +186,15 @@ def in_words(fault: AnyFault | None) -> str:
         case None:
             return ""
         case Fault():
-            parts = [f"{fault.latency:g} s late"] if fault.latency else []
-            parts += [f"answered {fault.status}"] if fault.status is not None else []
-            parts += ["not done, no answer"] if fault.drop == "before" else []
-            parts += ["done, answer dropped"] if fault.drop == "after" else []
+            parts = [f"answered {fault.status}"] if fault.status is not None else []
+            parts += ["request lost"] if fault.drop == "before" else []
+            parts += ["answer lost"] if fault.drop == "after" else []
+            parts += ["answer late"] if fault.latency else []
         case EventFault():
-            parts = ["dropped"] if fault.drop else []
-            parts += [f"{fault.delay:g} s late"] if fault.delay else []
-            parts += [f"posted {1 + fault.duplicates} times"] if fault.duplicates else []
-            parts += ["after the next one"] if fault.behind else []
+            parts = ["event lost"] if fault.drop else []
+            parts += ["event late"] if fault.delay else []
+            parts += ["event repeated"] if fault.duplicates else []
+            parts += ["event behind the next"] if fault.behind else []
     return ", ".join(parts)
 
 
@@ -202,31 +202,12 @@ def in_words(fault: AnyFault | None) -> str:
 MOST_FAULTS = 1_000
 
 
-def kind_of(fault: AnyFault) -> str:
-    """Return the kind of a fault in words, which don't depend on the operation or on the delay."""
-    match fault:
-        case Fault(status=int() as status):
-            return f"answered {status}"
-        case Fault(drop="before"):
-            return "request lost"
-        case Fault(drop="after"):
-            return "answer lost"
-        case Fault():
-            return "answer late"
-        case EventFault(drop=True):
-            return "event lost"
-        case EventFault(behind=True):
-            return "event behind the next"
-        case _:
-            return "event repeated" if fault.duplicates else "event late"
-
-
 @final
 class FaultPlan:
     """The planned faults that remain.
 
     Attributes:
-        used: number of used faults, by kind.
+        used: number of used faults, by their words.
     """
 
     def __init__(self) -> None:
@@ -266,7 +247,7 @@ class FaultPlan:
                     del self._faults[index]
                 elif fault.times is not None:
                     self._faults[index] = attrs.evolve(fault, times=fault.times - 1)
-                self.used[kind_of(fault)] += 1
+                self.used[in_words(fault)] += 1
                 return fault
         return None
 
