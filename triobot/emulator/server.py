@@ -374,10 +374,6 @@ def page_blueprint(control_token: str, tickets: Tickets, *, first: str = "index.
     async def joined(join: Callable[[str], str], suffix: str) -> Response:
         return _file((await trio.to_thread.run_sync(join, first)).encode(), suffix)
 
-    async def icon() -> Redirect:
-        await trio.lowlevel.checkpoint()
-        return redirect("/page/icon.svg")
-
     async def enter(ticket: str) -> Response | Redirect:
         await trio.lowlevel.checkpoint()
         if not tickets.take(ticket):
@@ -394,6 +390,5 @@ def page_blueprint(control_token: str, tickets: Tickets, *, first: str = "index.
         ("/page/all.css", sheet_of, ".css"),
     ):
         blueprint.add_url_rule(rule, join.__name__, partial(joined, join, suffix), methods=["GET"])
-    blueprint.add_url_rule("/favicon.ico", view_func=icon, methods=["GET"])
     blueprint.add_url_rule("/page/<path:name>", view_func=asset, methods=["GET"])
     return blueprint
