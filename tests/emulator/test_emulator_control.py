@@ -302,11 +302,11 @@ async def test_the_very_button_is_pressed(tmp_path: Path) -> None:
         events(platform)
         act = f"users/{ali.id}"
 
-        await platform.app.post(f"{act}/press", {"label": "Go", "message": sent.id, "index": 1})
+        await platform.app.post(f"{act}/press", {"label": "Go", "message": sent.id, "column": 1})
         await platform.app.post(f"{act}/tap", {"label": "Go", "value": "key"})
         place = {"lat": "1", "long": "2", "desc": "there"}
         await platform.app.post(f"{act}/tap", {"label": "Here", "value": "$location", **place})
-        for wrong in ({"label": "Go", "index": 2}, {"label": "No", "index": 1}, {"label": "Go", "index": -1}):
+        for wrong in ({"label": "Go", "column": 2}, {"label": "No", "column": 1}, {"label": "Go", "row": 1}):
             with pytest.raises(AppError, match="409"):
                 await platform.app.post(f"{act}/press", {"message": sent.id, **wrong})
         with pytest.raises(AppError, match="409"):

@@ -17,8 +17,7 @@ isn't on the screen, but may still appear.
 ``POST users/<id>/share-contact``     sends ``phone`` (and ``name``), by default the person's own contact
 ``POST users/<id>/share-location``    ``lat``, ``long``, ``desc``: all or none
 ``POST users/<id>/press``             ``label`` of an inline button or of a key, ``message``, ``times``;
-                                      ``row``, ``column``, ``nth`` choose among several with the same label;
-                                      or ``index`` of the button in the message
+                                      ``row``, ``column``, ``nth`` choose among several with the same label
 ``POST users/<id>/tap``               ``label`` and ``value`` of a key; ``lat``, ``long``, ``desc`` to share
 ``POST users/<id>/submit``            ``values: {name: text}``, ``message``
 ``POST users/<id>/pay``               the newest button; or ``label``, ``message``; or ``invoice`` (an id) or
@@ -76,11 +75,11 @@ from ..wire.content import MEDIA, Contact, Content, Location, MediaKind
 from ..wire.encode import encode_event_data
 from ..wire.events import BESIDE, Event, Press, Sender, UnknownEvent
 from ..wire.ids import ChatId, InvoiceId, MessageId, SenderId
-from ..wire.markup import InlineButton, Key, PayButton
+from ..wire.markup import Key, PayButton
 from ..wire.rules import JsonValue, compact_json
 from .acts import HOME, Acting, Events
 from .blobs import FileTooLargeError
-from .chats import HISTORY, ChatMessage, Pick, PlatformChat
+from .chats import HISTORY, Pick, PlatformChat
 from .deliveries import view_delivery
 from .exchange import Exchange
 from .faults import AnyFault, EventFault, Fault, Switches
@@ -101,7 +100,7 @@ _MOST_PRESSES: Final = 10
 _CHANGED: Final = ("type", "data", "chat_id", "from")
 # Keys that are allowed with each message, of any content.
 _SAID: Final = ("chat", *BESIDE)
-_PLACE: Final = ("index", "row", "column", "nth")
+_PLACE: Final = ("row", "column", "nth")
 # Keys that determine the outcome of a payment.
 _ENDS: Final = ("code", "taken", "amount")
 # Maximum number of labels in the error for a mistyped label. Buttons of old messages work too, but a person
@@ -552,19 +551,6 @@ def _pick(label: str, asked: Asked) -> Pick:
     return Pick(label, row, column, nth)
 
 
-def _button(chat: PlatformChat, asked: Asked) -> tuple[ChatMessage, InlineButton] | None:
-    """Return the requested button: at position ``index`` of the message, or with the requested label."""
-    label, message = asked.optional_text("label") or "", _message_of(asked)
-    index = asked.optional_integer("index")
-    if index is None or message is None:
-        return chat.button(_pick(label, asked), message)
-    entry = chat.entries.get(message)
-    buttons = list(entry.buttons()) if entry is not None else []
-    if entry is None or not 0 <= index < len(buttons) or buttons[index].text != label:
-        return None
-    return entry, buttons[index]
-
-
 # --- the acts of a person, as requested
 
 
@@ -589,11 +575,10 @@ def _press(acting: Acting, asked: Asked) -> Events:
     label, times = asked.text("label"), asked.integer("times", 1)
     if not 1 <= times <= _MOST_PRESSES:
         raise BadAskError(f"'times' must be from 1 to {_MOST_PRESSES}")
-    found = _button(acting.chat, asked)
-    if found is not None:
+    pick, message = _pick(label, asked), _message_of(asked)
+    if (found := acting.chat.button(pick, message)) is not None:
         return tuple(event for _ in range(times) for event in acting.press(found[0].id, found[1]))
-    by_index = asked.optional_integer("index") is not None
-    if by_index or (key := acting.chat.key(_pick(label, asked))) is None:
+    if message is not None or (key := acting.chat.key(pick)) is None:
         _nothing(label, acting.chat)
     return tuple(event for _ in range(times) for event in acting.tap(key))
 
@@ -615,7 +600,7 @@ def _pay_button(acting: Acting, asked: Asked) -> tuple[MessageId, PayButton]:
     label = asked.optional_text("label")
     if label is None:
         return acting.newest_pay_button(_message_of(asked))
-    if (found := _button(acting.chat, asked)) is None:
+    if (found := acting.chat.button(_pick(label, asked), _message_of(asked))) is None:
         _nothing(label, acting.chat)
     entry, button = found
     if not isinstance(button, PayButton):

@@ -171,9 +171,7 @@ async def give(branch: LiveBranch, answer: PastAnswer, *, exactly: bool = True) 
         case Paying(notice=notice):
             await _pay(branch, notice)
         case Press():
-            entry, index, label = _button(branch, what)
-            given = {"message": entry.id, "index": index, "label": label}
-            await branch.act("press", given, _who(branch, what))
+            await branch.act("press", _button(branch, what), _who(branch, what))
         case Submission():
             await _submit(branch, what)
         case Message():
@@ -217,18 +215,19 @@ def _entries(branch: LiveBranch) -> Sequence[ChatMessage]:
     return [entry for entry in chat.in_sight() if entry.author is None]
 
 
-def _button(branch: LiveBranch, press: Press[object]) -> tuple[ChatMessage, int, str]:
-    """Return the pressed button: a button with the same data, else a button with the same key."""
+def _button(branch: LiveBranch, press: Press[object]) -> dict[str, Any]:
+    """Return the place of the pressed button: with the same data, else with the same key."""
     found = [
-        (entry, index, button)
+        (button, {"message": entry.id, "row": row, "column": column, "label": button.text})
         for entry in _entries(branch)
-        for index, button in enumerate(entry.buttons())
+        for row, buttons in enumerate(entry.rows())
+        for column, button in enumerate(buttons)
         if isinstance(button, CallbackButton)
     ]
-    same = [one for one in found if one[2].data == str(press.value)]
-    keyed = [one for one in found if key_in(one[2].data) == key_in(str(press.value))]
-    for entry, index, button in (*same, *keyed):
-        return entry, index, button.text
+    same = [place for button, place in found if button.data == str(press.value)]
+    keyed = [place for button, place in found if key_in(button.data) == key_in(str(press.value))]
+    for place in (*same, *keyed):
+        return place
     raise UnfitAnswerError("there is no button like the one that was pressed")
 
 

@@ -11,9 +11,9 @@ import { t } from "./words.js";
 
 /** The rows of buttons under a message. `view` is the pane: {chat, user, act, element}. */
 export function InlineKeyboard({ message, view, pressed }) {
-  let index = 0;
-  const given = (button) => ({ key: index, message, button, index: index++, view });
-  const rows = message.buttons.map((row) => row.map(given));
+  const rows = message.buttons.map((buttons, row) =>
+    buttons.map((button, column) => ({ key: column, message, button, place: { row, column }, view })),
+  );
   return html`
     <div class="inline-keyboard">
       ${rows.map((row) => html`<div class="inline-row">${row.map((one) => inlineButton(one, pressed.includes(one.button.text)))}</div>`)}
@@ -32,8 +32,8 @@ function inlineButton(given, waits) {
   }
 }
 
-const PayButton = ({ message, button, index, view }) => html`
-  <button type="button" class="inline-button pay" onclick=${() => payButton(message, button, index, view)}>
+const PayButton = ({ message, button, place, view }) => html`
+  <button type="button" class="inline-button pay" onclick=${() => payButton(message, button, place, view)}>
     <span dir="auto">${button.text}</span>
     <span class="price">${money(button.amount, button.currency)}</span>
   </button>
@@ -70,8 +70,8 @@ class CallbackButton extends Component {
   }
 
   press = async (event) => {
-    const { message, button, index, view } = /** @type {any} */ (this.props);
-    const given = { label: button.text, message: message.id, index, chat: view.chat.id };
+    const { message, button, place, view } = /** @type {any} */ (this.props);
+    const given = { label: button.text, message: message.id, ...place, chat: view.chat.id };
     // A click with Shift presses twice, like an impatient user.
     if (event.shiftKey) Object.assign(given, { times: 2 });
     this.setState({ isUnderWay: true });

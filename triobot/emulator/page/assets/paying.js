@@ -8,10 +8,10 @@ import { t } from "./words.js";
 const CODES = [1000, 1001, 1002, 1003, 1004, 1005, 1006];
 
 /** Ask for confirmation, then pay a message's payment button. */
-export async function payButton(message, button, index, view) {
+export async function payButton(message, button, place, view) {
   const ending = await confirmPayment(button, view);
   if (!ending) return;
-  const given = { label: button.text, message: message.id, index, chat: view.chat.id, ...ending };
+  const given = { label: button.text, message: message.id, ...place, chat: view.chat.id, ...ending };
   await tried(() => view.act("pay", given), view.element);
 }
 
