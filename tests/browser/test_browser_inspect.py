@@ -251,7 +251,7 @@ async def test_a_command_writes_a_page_that_needs_no_server(
     await run("-c", TALK.format(name=name))
     exported = await triobot("journal", "export", "7", "--store", "sqlite:bot.db")
     (tmp_path / "report.jsonl").write_bytes(exported)
-    shown = ("--show-values", "--yes") if shows else ()
+    shown = ("--show-values",) if shows else ()
     # The code has changed since: the page shows the sent words.
     source.write_text(BOT.replace("Name?", "Who are you?"))
     said = await triobot("inspect", "report.jsonl", f"{name}.py:bot", "--to", "report.html", *shown)

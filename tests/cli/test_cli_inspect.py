@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import sqlite3
@@ -213,9 +212,7 @@ async def test_a_stopped_bots_store_without_what_people_wrote(tmp_path: Path) ->
 async def test_a_running_bot_with_what_people_wrote(tmp_path: Path) -> None:
     """It is asked over its socket, and the log says who looked. Once it has stopped, that is said."""
     async with ordering(tmp_path):
-        look = inspecting(
-            tmp_path, "7", "ordering.py:bot", "--store", "sqlite:bot.db", "--show-values", "--yes"
-        )
+        look = inspecting(tmp_path, "7", "ordering.py:bot", "--store", "sqlite:bot.db", "--show-values")
         async with look as looking:
             listed = await looking.get("")
             assert (listed["about"]["what"], listed["about"]["hidden"]) == ("bot", False)
@@ -265,16 +262,13 @@ async def test_exported_journals(tmp_path: Path, triobot: Command) -> None:
         (["hello.py:bot", "--store", "sqlite:none.db"], "there is no store at"),
         (["hello.py:bot", "--store", "memory:"], "only a sqlite: store is a file"),
         (["hello.py:bot", "--store", "sqlite:other.db"], "other.db is a database of another program"),
-        (["hello.py:bot", "--show-values"], "say --yes"),
         (["none.jsonl", "hello.py:bot"], "can't be read"),
         (["note.txt", "hello.py:bot"], "is no exported journal"),
         (["list.jsonl", "hello.py:bot"], "is no exported journal"),
         (["redacted.jsonl", "hello.py:bot"], "this export was redacted"),
     ],
 )
-def test_what_can_not_be_looked_at(
-    arguments: list[str], words: str, triobot: Command, hello: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_can_not_be_looked_at(arguments: list[str], words: str, triobot: Command, hello: Path) -> None:
     folder = hello.parent
     (folder / "note.txt").write_text("Hannelore\n")
     (folder / "list.jsonl").write_text("[1]\n")
@@ -282,7 +276,6 @@ def test_what_can_not_be_looked_at(
     connection = sqlite3.connect(folder / "other.db")
     connection.execute("CREATE TABLE one (two)")
     connection.close()
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
 
     ended = triobot("inspect", *arguments)
 

@@ -21,7 +21,7 @@ from ...cli.arguments import port
 from ...cli.consulting import Ask, gather, open_to_look, settings_of
 from ...cli.exported import lines_of_export, read_exported
 from ...cli.loading import check_there
-from ...cli.terminal import harmless, is_terminal, set_up_logging, until_signal
+from ...cli.terminal import harmless, set_up_logging, until_signal
 from ...emulator.views import JsonObject
 from ...errors import ConfigError
 from ...operator.api import Tell
@@ -45,7 +45,7 @@ nothing, runs no step, opens no resource and writes nothing. It imports MODULE, 
 top level of that module.
 
 It hides what people wrote: of a text it shows the length, of a variable the kind. --show-values shows all of
-it after one question, and the log says who looked at which chat.
+it, and the log says who looked at which chat.
 
 WHICH is a chat's number, a conversation's, or a file that `triobot journal export` wrote; without it, all
 conversations are listed. An export with --redact can't be shown: no code can be run over it.
@@ -74,9 +74,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("bot", metavar="MODULE:BOT", nargs="?", help="run journals under this bot's code")
     parser.add_argument("--store", metavar="URL", help="the bot's store, if `triobot run` is given one")
-    parser.add_argument("--show-values", action="store_true", help="show what people wrote; asks once")
+    parser.add_argument("--show-values", action="store_true", help="show what people wrote")
     parser.add_argument("--to", metavar="FILE.html", type=Path, help="write a page that needs no server")
-    parser.add_argument("--yes", action="store_true", help="don't ask")
     parser.add_argument(
         "--port", metavar="N", type=port, default=0, help="the page's port (default: a free one)"
     )
@@ -91,8 +90,6 @@ def run(arguments: argparse.Namespace) -> None:
         raise ConfigError("which code? triobot inspect WHICH MODULE:BOT")
     check_there(bot)
     arguments.bot = None
-    if arguments.show_values and not arguments.yes:
-        _ask()
     set_up_logging(debug=arguments.debug)
     interrupted = trio.run(until_signal, partial(_inspect, arguments, which, bot))
     if not interrupted and arguments.to is None:
@@ -111,17 +108,6 @@ def _meant(first: str | None, second: str | None) -> tuple[int | Path | None, st
 def _is_number(text: str) -> bool:
     digits = text.removeprefix("-")
     return digits.isascii() and digits.isdigit()
-
-
-def _ask() -> None:
-    if not is_terminal(sys.stdin):
-        raise ConfigError("nobody is there to be asked; say --yes to see what people wrote")
-    try:
-        answer = input("This shows what people wrote, and the log says that you looked. Type yes: ")
-    except EOFError:  # Ctrl-D
-        answer = ""
-    if answer != "yes":
-        raise ConfigError("nothing was shown")
 
 
 # --- the inspected bot, store or export
