@@ -10,7 +10,6 @@ from typing import Final, Literal, TypeAlias, final
 
 import attrs
 
-from ..base.frozen import guarded
 from ..wire.encode import encode_event_data
 from ..wire.events import Event
 from ..wire.rules import JsonValue
@@ -18,26 +17,8 @@ from .traffic import Numbered
 
 KEPT: Final = 1_000
 """Maximum number of settled deliveries that are kept. The queue's capacity limits the waiting deliveries."""
-# If a bot refuses an event a hundred times, only the last attempts are worth keeping.
-_ANSWERS: Final = 20
 
 State: TypeAlias = Literal["waiting", "delivered", "refused", "lost"]
-
-
-@final
-@guarded
-class Posting:
-    """One attempt to post an event.
-
-    Attributes:
-        at: wall milliseconds of its start.
-        status: HTTP status of the answer; None without an answer.
-        took: duration in milliseconds.
-    """
-
-    at: int
-    status: int | None
-    took: int
 
 
 @final
@@ -51,7 +32,7 @@ class PostedEvent:
             or only 200 if the platform is strict; ``refused`` if the bot answered otherwise; ``lost`` if the
             event never reached the bot.
         attempts: number of attempts; 0 for an event that a fault dropped.
-        answers: the newest attempts.
+        status: HTTP status of the last answer; None without an answer.
         again: number of the earlier delivery that this delivery repeats, at a person's request.
         changed: whether this event differs from the repeated one.
         note: description of the fault, if there was one.
@@ -65,18 +46,13 @@ class PostedEvent:
     changed: bool = False
     state: State = "waiting"
     attempts: int = 0
-    answers: list[Posting] = attrs.field(factory=list[Posting])
+    status: int | None = None
     note: str = ""
     version: int = 0
 
     @property
     def type(self) -> str:
         return encode_event_data(self.event)[0]
-
-    @property
-    def status(self) -> int | None:
-        """HTTP status of the last answer; None without an answer."""
-        return self.answers[-1].status if self.answers else None
 
 
 @final
@@ -92,10 +68,10 @@ class Deliveries(Numbered[PostedEvent]):
         self.made += 1
         return self.touch(PostedEvent(self.made, event, at, again, changed))
 
-    def answer(self, delivery: PostedEvent, attempt: Posting) -> None:
-        """Record an attempt."""
+    def answer(self, delivery: PostedEvent, status: int | None) -> None:
+        """Record an attempt; the traffic has its time and its bodies."""
         delivery.attempts += 1
-        delivery.answers = [*delivery.answers[1 - _ANSWERS :], attempt]
+        delivery.status = status
         self.touch(delivery)
 
     def settle(self, delivery: PostedEvent, state: State) -> None:
@@ -120,5 +96,4 @@ def view_delivery(delivery: PostedEvent) -> dict[str, JsonValue]:
     sender, (kind, data) = delivery.event.sender, encode_event_data(delivery.event)
     told = attrs.asdict(delivery, filter=lambda field, _: field.name not in ("event", "version"))
     user: JsonValue = None if sender is None else sender.id
-    about = {"type": kind, "chat_id": delivery.event.chat_id, "user": user, "data": data}
-    return {**told, **about, "status": delivery.status}
+    return {**told, "type": kind, "chat_id": delivery.event.chat_id, "user": user, "data": data}

@@ -20,7 +20,7 @@ from ..base.frozen import guarded
 from ..errors import TriobotError
 from ..wire.events import Event
 from ..wire.platform_side import Body
-from .deliveries import Deliveries, PostedEvent, Posting, State
+from .deliveries import Deliveries, PostedEvent, State
 from .faults import EventFault, in_words
 
 Post: TypeAlias = Callable[[Body], Awaitable[int | None]]
@@ -199,10 +199,8 @@ class Pusher:
             if attempt:
                 await trio.sleep(self._settings.interval)
             answered = self._watch(posted, body)
-            at, began = self._now(), trio.current_time()
             status = await self._post(body)
-            took = round((trio.current_time() - began) * 1_000)
-            self.deliveries.answer(posted, Posting(at, status, took))
+            self.deliveries.answer(posted, status)
             answered(status)
             if status is not None and status < _TRIED_AGAIN:
                 break
