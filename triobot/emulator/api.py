@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hmac
 import json
-import re
 from collections.abc import Mapping
 from typing import BinaryIO, Final, cast, final
 from urllib.parse import parse_qsl
@@ -220,21 +219,10 @@ def _file(exchange: Exchange, file_id: str) -> Response:
         headers["Content-Disposition"] = "attachment"
     kind = stored.raster or stored.played or "application/octet-stream"
     headers["Accept-Ranges"] = "bytes"
-    span = _span(request.headers.get("Range", ""), stored.size)
-    if span is None:
-        headers["Content-Length"] = str(stored.size)
-        return Response(exchange.blobs.read(stored), 200, headers, content_type=kind)
-    first, last = span
-    headers["Content-Length"] = str(last - first + 1)
-    headers["Content-Range"] = f"bytes {first}-{last}/{stored.size}"
-    return Response(exchange.blobs.read(stored, first, last), 206, headers, content_type=kind)
-
-
-def _span(asked: str, size: int) -> tuple[int, int] | None:
-    """Parse a `Range` header with one span, as media players send it; None: send the whole file."""
-    found = re.fullmatch(r"bytes=([0-9]{1,18})-([0-9]{0,18})", asked)
-    if found is None:
-        return None
-    first = int(found[1])
-    last = min(int(found[2]), size - 1) if found[2] else size - 1
-    return (first, last) if first <= last else None
+    span = None if request.range is None else request.range.range_for_length(stored.size)
+    first, end = span or (0, stored.size)
+    headers["Content-Length"] = str(end - first)
+    if span is not None:
+        headers["Content-Range"] = f"bytes {first}-{end - 1}/{stored.size}"
+    body = exchange.blobs.read(stored, first, end)
+    return Response(body, 200 if span is None else 206, headers, content_type=kind)

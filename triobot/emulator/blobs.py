@@ -121,9 +121,9 @@ class Blobs:
             head = file.read(16)
         return StoredFile(path, path.stat().st_size, type_of(head, _RASTER), type_of(head, PLAYED))
 
-    async def read(self, stored: StoredFile, first: int = 0, last: int | None = None) -> AsyncIterator[bytes]:
-        """Yield the file's bytes from `first` to `last`, in pieces; without `last`, to the end."""
-        left = stored.size - first if last is None else last - first + 1
+    async def read(self, stored: StoredFile, first: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+        """Yield the file's bytes from `first` until before `end`, in pieces; without `end`, all the rest."""
+        left = (stored.size if end is None else end) - first
         async with await trio.open_file(stored.path, "rb") as file:
             await file.seek(first)
             while left > 0 and (chunk := await file.read(min(_CHUNK, left))):
