@@ -200,7 +200,7 @@ async def test_an_hour_passes_when_told(tmp_path: Path) -> None:
         [bill] = (await platform.control.get("payments")).json()
         assert (bill["state"], await ali.wallet()) == ("paid", {"IRR": 300, "coin": 0})
 
-        await platform.app.passes(3_600)
+        await platform.app.post("clock", {"seconds": 3_600})
 
         [bill] = (await platform.control.get("payments")).json()
         assert (bill["state"], await ali.wallet()) == ("refunded", {"IRR": 1_000, "coin": 0})

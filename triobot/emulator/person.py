@@ -482,29 +482,11 @@ class App:
         user = cast("JsonObject", await self.post("users", given))
         return Person(self, user, ChatId(cast("int", user["chat_id"])), 0)
 
-    async def known(self, name: str) -> Person:
-        """Return an existing person, for example from an earlier run; earlier messages count as seen.
-
-        Raises:
-            AppError: there is no person of this name.
-        """
-        users = cast("list[JsonObject]", await self.get("users"))
-        user = next((one for one in users if one["name"] == name), None)
-        if user is None:
-            raise AppError("there is nobody of this name")
-        chat_id = ChatId(cast("int", user["chat_id"]))
-        seq = cast("JsonObject", await self.get(f"users/{user['id']}/chat"))["seq"]
-        return Person(self, user, chat_id, cast("int", seq))
-
     async def group(self, name: str, *members: Person, chat_id: int | None = None) -> ChatId:
         """Create a group; its members join one after the other."""
         given: JsonObject = {"name": name, "members": [member.id for member in members]}
         given.update({} if chat_id is None else {"id": chat_id})
         return ChatId(cast("int", cast("JsonObject", await self.post("groups", given))["chat_id"]))
-
-    async def passes(self, seconds: float) -> None:
-        """Put the platform's clock forward."""
-        await self.post("clock", {"seconds": seconds})
 
 
 @final
