@@ -9,7 +9,7 @@ from doubles import FakeStore
 from town import open_town
 from trio.testing import MockClock
 
-from triobot.conversations import journal_writer
+from triobot.conversations import units
 from triobot.conversations.chat import Chat
 from triobot.conversations.routes.filters import text
 from triobot.conversations.routes.router import Router
@@ -23,8 +23,8 @@ async def test_a_journal_of_more_than_ten_thousand_records_is_told_of_once(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With its route and the way out, in production too; restarts repeat nothing."""
-    assert journal_writer.LONG == 10_000
-    monkeypatch.setattr(journal_writer, "LONG", 20)
+    assert units.LONG == 10_000
+    monkeypatch.setattr(units, "LONG", 20)
     caplog.set_level(logging.WARNING, "triobot.conversations")
     router, store = Router(), FakeStore()
 
@@ -48,7 +48,7 @@ async def test_a_journal_of_more_than_ten_thousand_records_is_told_of_once(
 async def test_what_continue_as_has_left_behind_does_not_count(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_writer, "LONG", 20)
+    monkeypatch.setattr(units, "LONG", 20)
     caplog.set_level(logging.WARNING, "triobot.conversations")
     router, store = Router(), FakeStore()
 

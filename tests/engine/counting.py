@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import trio
 
-from triobot.engine import Host, Record, Run, begun, decode_record, encode_record
+from triobot.engine import Host, Record, Run, RunOwner, begun, decode_record, encode_record
 
 from .plain import JSON
 
@@ -35,7 +35,7 @@ class FileHost(Host):
             first = begun("sums", time=self.now(), seed="secret", codec=JSON)
             self.db.execute("INSERT INTO journal VALUES (?)", (encode_record(first),))
         records = [decode_record(line) for (line,) in self.db.execute("SELECT line FROM journal")]
-        self.run = Run(self, records, JSON)
+        self.run = Run(self, records, JSON, RunOwner())
         waiting = "SELECT number, text FROM inbox WHERE NOT taken ORDER BY number"
         for number, text in self.db.execute(waiting).fetchall():
             self.run.deliver(number, self.now(), text)

@@ -17,6 +17,7 @@ from triobot.engine import (
     Put,
     Record,
     Run,
+    RunOwner,
     begun,
     decode_record,
     encode_record,
@@ -30,7 +31,7 @@ EPOCH = 1_000_000
 Main = Callable[..., Awaitable[object]]
 
 
-class Lives(Host):
+class Lives(Host, RunOwner):
     """The host: what it was given is in lists, and durable with each commit and at the end.
 
     Attributes:
@@ -154,7 +155,7 @@ class Lives(Host):
         """Let it live while the block lasts; then it is evicted, or its process is killed."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            self.run = Run(self, self.records, codec=self.codec, **options)
+            self.run = Run(self, self.records, codec=self.codec, owner=self, **options)
 
             async def lives() -> None:
                 self.end = await self.run.run(main)

@@ -19,7 +19,7 @@ from typing import Any
 
 import trio
 
-from triobot.engine import Host, Record, Run, begun, decode_record, encode_record
+from triobot.engine import Host, Record, Run, RunOwner, begun, decode_record, encode_record
 
 from .plain import JSON
 
@@ -27,7 +27,7 @@ LONG = 1_000_000.0
 ROUNDS = 7
 
 
-class NewHost(Host):
+class NewHost(Host, RunOwner):
     __slots__ = ("lines", "rested")
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class New:
 
     def __init__(self, records: list[Record] | None = None) -> None:
         self.host = NewHost()
-        self.run = Run(self.host, records or [self.start], JSON, fresh=records is None)
+        self.run = Run(self.host, records or [self.start], JSON, self.host, fresh=records is None)
 
     def begin(self, nursery: trio.Nursery, code: Callable[..., Any]) -> None:
         nursery.start_soon(self.run.run, code)

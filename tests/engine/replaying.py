@@ -14,7 +14,7 @@ import attrs
 import trio
 
 from triobot.engine.core import End, Evicted, Operation
-from triobot.engine.host import Host
+from triobot.engine.host import Host, RunOwner
 from triobot.engine.records import ABSENT, Absent, Codec, Id, Node, Record, times_of
 from triobot.engine.run import Run
 from triobot.errors import NondeterminismError
@@ -95,7 +95,7 @@ class Replayed:
     end: End | None
 
 
-class DryHost(Host):
+class DryHost(Host, RunOwner):
     """The host of a dry run: it stands still at one time.
 
     Args:
@@ -107,7 +107,6 @@ class DryHost(Host):
         self, now: int, data: Callable[[str], Node | Absent] | None = None, *, jumped: int = 0
     ) -> None:
         self.rested = trio.Event()
-        self.compares = True
         self.reworded_at: list[Id] = []
         self._now = now
         self._jumped = jumped
@@ -152,7 +151,7 @@ async def replay(
     """
     time, jumped, unseen = times_of(records)
     host = DryHost(time, data, jumped=jumped - unseen)
-    run = Run(host, records, codec=codec, dry=True)
+    run = Run(host, records, codec, host, dry=True)
     ends: list[End] = []
 
     async def lives() -> None:

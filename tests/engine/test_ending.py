@@ -48,7 +48,7 @@ async def test_an_interrupt_before_the_first_line_is_felt_at_the_first_rest(auto
         await run.wait()
 
     async with trio.open_nursery():
-        run = host.run = Run(host, host.records, JSON, fresh=True)
+        run = host.run = Run(host, host.records, JSON, host, fresh=True)
         run.interrupt(EPOCH)
         end = await run.run(talks)
 
@@ -171,7 +171,7 @@ async def test_an_eviction_reaches_an_effect_under_a_shield_around_it(
             await run.step(writes)
 
     async with trio.open_nursery() as nursery:
-        run = host.run = Run(host, host.records, JSON)
+        run = host.run = Run(host, host.records, JSON, host)
         nursery.start_soon(run.run, shields)
         await wait_all_tasks_blocked()
         assert run.effects == ["step"]
@@ -231,7 +231,7 @@ async def test_code_that_swallows_every_cancellation_is_left(autojump_clock: obj
                 await run.wait()
 
     async with trio.open_nursery() as nursery:
-        run = host.run = Run(host, host.records, JSON)
+        run = host.run = Run(host, host.records, JSON, host)
         nursery.start_soon(run.run, uncancellable)
         await wait_all_tasks_blocked()
         run.evict()
@@ -266,7 +266,7 @@ async def test_code_that_heeds_no_end_of_a_block_is_evicted(autojump_clock: obje
                     await run.wait()
 
     async with trio.open_nursery() as nursery:
-        run = host.run = Run(host, host.records, JSON)
+        run = host.run = Run(host, host.records, JSON, host)
         host._nursery = nursery
         nursery.start_soon(run.run, uncancellable)
         await trio.sleep(6)
@@ -312,7 +312,7 @@ async def test_what_a_signal_raises_is_no_end_of_the_run(inside: str, autojump_c
                 nursery.start_soon(interrupted)
         await interrupted()
 
-    run = host.run = Run(host, host.records, JSON)
+    run = host.run = Run(host, host.records, JSON, host)
     run.deliver(1, EPOCH, "go")
     with pytest.raises(BaseException) as raised:
         await run.run(exits)
@@ -360,7 +360,7 @@ async def test_a_cancellation_from_outside_is_not_its_own(autojump_clock: object
         await run.wait()
 
     async with trio.open_nursery() as nursery:
-        run = host.run = Run(host, host.records, JSON)
+        run = host.run = Run(host, host.records, JSON, host)
         nursery.start_soon(run.run, waits)
         await wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()

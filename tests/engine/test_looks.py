@@ -18,7 +18,7 @@ from .replaying import DryHost, Snapshot, describe, difference, replay
 async def looks(records: Sequence[Record], main: Callable[..., Awaitable[object]]) -> list[Snapshot]:
     """Where a dry run stood, each time that it was looked at."""
     host, seen = DryHost(times_of(records)[0]), list[Snapshot]()
-    run = Run(host, records, JSON, dry=True)
+    run = Run(host, records, JSON, host, dry=True)
     host.look = lambda: seen.append(describe(run))
 
     async def lives() -> None:

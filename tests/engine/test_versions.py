@@ -131,7 +131,6 @@ async def test_a_host_that_compares_has_a_run_that_parts_stuck(autojump_clock: o
     """Of the operation that takes the record, or of what its branch rests in; and where the journal ends."""
 
     class Comparing(Lives):
-        compares = True
         parts_at = ""
 
         def parting(self, record: Any, op: Any) -> str | None:
@@ -174,7 +173,7 @@ async def test_what_is_known_of_an_effect_goes_to_no_other_line(autojump_clock: 
         async with host.living(work, killed=True, fresh=True):
             pass
         assert host.lines[1].endswith(',"pay",null,0,17]')
-        host.here, host.compares = lambda *_, now=now: now, True
+        host.here = lambda *_, now=now: now
         end = await host.live(work)
         assert host.told[0] == f"Q 17 {now}"
         assert isinstance(end, Diverged) is (now == 18)
@@ -217,7 +216,7 @@ async def test_what_this_program_cannot_read_stops_it(autojump_clock: object) ->
 async def test_another_format_is_refused(autojump_clock: object) -> None:
     for line in ('["S",1,"main",[],"seed",2]', '["D",1,1,"send","",null]', "[]", "{}", "no"):
         with pytest.raises(UnreadableRecordError):
-            Run(Lives(), [decode_record(line)], JSON)
+            Run(Lives(), [decode_record(line)], JSON, Lives())
 
 
 async def test_a_dry_run_stands_where_the_journal_ends(autojump_clock: object) -> None:

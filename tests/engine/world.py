@@ -25,6 +25,7 @@ from triobot.engine import (
     Put,
     Record,
     Run,
+    RunOwner,
     begun,
     decode_record,
     encode_record,
@@ -107,7 +108,7 @@ class Disk:
         return [decode_record(line) for line in self.journals[-1]]
 
 
-class ListHost(Host):
+class ListHost(Host, RunOwner):
     """The host of one incarnation."""
 
     run: Run
@@ -361,7 +362,7 @@ async def _process(
     end: End | str = Evicted()
     async with trio.open_nursery() as nursery:
         host = ListHost(disk, plan, nursery)
-        run = host.run = Run(host, disk.records(), JSON)
+        run = host.run = Run(host, disk.records(), JSON, host)
         code = main(host)
         host.state = lambda: tuple(map(str, code.log))
         for number, (at, text) in enumerate(plan.events):

@@ -6,13 +6,13 @@ Each way has a class, with the data that only this way needs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from typing import TYPE_CHECKING, TypeAlias, final
 
 import attrs
 import trio
 
 from ..base.frozen import frozen
-from ..engine import Host, Record
+from ..engine import Host, Record, RunOwner
 from ..seams.rooms import told
 from ..wire.events import Event
 from ..wire.ids import ChatId, SenderId
@@ -66,12 +66,6 @@ class Facts:
 
 @final
 @frozen
-class Fresh:
-    """A new conversation; its first record is made when the run begins."""
-
-
-@final
-@frozen
 class InRow:
     """A new conversation whose first record is already stored, in the row of the conversation's event."""
 
@@ -86,13 +80,11 @@ class Carried:
     Attributes:
         run: number of the run within the conversation.
         position: position of the next record.
-        written: unit that stores the first record; see `CommitQueue.wait_for`.
     """
 
     first: Record = attrs.field(repr=False)
     run: int
     position: int
-    written: int
 
 
 @final
@@ -110,16 +102,30 @@ class Successor:
 
 
 @final
-@frozen
-class Revived:
-    """A conversation that is revived from the store.
+@attrs.define(eq=False, repr=False)
+class Replay:
+    """A conversation that is revived from the store, or that is run dry: the replay of its journal.
 
     Attributes:
-        changed: comparison of the journal with the current code; None if the same build made the journal.
+        stored: the row and the journal; after the replay, only the row.
+        changed: comparison of the journal with the current code; None if the same build made the journal, or
+            the replay is over.
+        settled: event that is set when the journal was replayed, or the conversation has ended.
+        when_over: called when the journal has been replayed.
     """
 
     stored: Stored
     changed: Changed | None = None
+    settled: trio.Event = attrs.field(factory=trio.Event, init=False)
+    when_over: Sequence[Callable[[], None]] = attrs.field(default=(), init=False)
+
+    def over(self) -> None:
+        """End the replay: wake the task that waits for that, and free the journal."""
+        self.settled.set()
+        self.stored = attrs.evolve(self.stored, records=())
+        works, self.when_over = self.when_over, ()
+        for work in works:
+            work()
 
 
 @final
@@ -129,37 +135,17 @@ class Dry:
 
     Attributes:
         host: the run's host.
+        owner: the run's owner.
         look: observer of the operations that the code begins.
         limit: object that runs the tasks, and can abandon the tasks.
-        changed: as in `Revived`.
     """
 
-    stored: Stored
+    replay: Replay
     host: Host
+    owner: RunOwner
     look: Onlooker
     limit: TimeLimit
-    changed: Changed | None = None
 
 
-@final
-@attrs.define(eq=False, repr=False)
-class Replay:
-    """The replay of a revived conversation's journal, and of a dry run's.
-
-    Attributes:
-        stored: the row and the journal; after the replay, only the row.
-        changed: comparison of the journal with changed code; None if the code is the same, or the replay is
-            over.
-        settled: event that is set when the journal was replayed, or the conversation has ended; None after
-            the replay.
-        when_over: called when the journal has been replayed.
-    """
-
-    stored: Stored
-    changed: Changed | None
-    settled: trio.Event | None = attrs.field(factory=trio.Event, init=False)
-    when_over: Sequence[Callable[[], None]] = attrs.field(default=(), init=False)
-
-
-Begin: TypeAlias = Fresh | InRow | Carried | Revived | Dry
-FRESH: Final = Fresh()
+Begin: TypeAlias = InRow | Carried | Replay | Dry | None
+"""None: a new conversation, whose first record is made when the run begins."""

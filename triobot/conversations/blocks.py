@@ -407,5 +407,7 @@ async def continue_as(
     if unrecordable is not None:
         raise unrecordable
     start = Start(route, value, call, facts.interrupted)
-    operations.conversation.successor = Successor(start, Delivery(facts.seq, event, facts.at), first)
+    conversation = operations.conversation
+    if (writer := conversation.writer) is not None and conversation.ending is None:
+        writer.successor = Successor(start, Delivery(facts.seq, event, facts.at), first)
     run.continue_as(route.name)

@@ -36,7 +36,6 @@ from .routes import routing
 from .routes.routing import BOARD, Decision, Delivery, Give, Queue, Start, Wait, Watch, is_beside
 from .running_set import ChatRouting, RunningSet
 from .shared import Shared
-from .workload import UnitWriter
 
 # Number of asides that may run in a chat; further asides wait for a free place. Sleeping asides, such as
 # reminders, count as running.
@@ -437,7 +436,7 @@ class ChatActor:
         Return the author's error, if any.
         """
         if (writer := conversation.writer) is not None and writer.ends:
-            writer.written = self._write_end(conversation, writer.ends, writer)
+            writer.written = self._write_end(conversation, writer.ends)
         if isinstance(found := conversation.came_to(end), Parks):
             self.park(conversation, found.because)
             return None
@@ -466,9 +465,7 @@ class ChatActor:
             self.parked_no_more(conversation)
             self.ended(conversation)
 
-    def _write_end(
-        self, conversation: Conversation, writes: Sequence[Write], writer: UnitWriter | None = None
-    ) -> int:
+    def _write_end(self, conversation: Conversation, writes: Sequence[Write]) -> int:
         """Add to the commit queue the writes that end a conversation. Return the unit's number.
 
         If an interrupt follows, the interrupt's conversation begins in the same unit. With two units, after a
@@ -476,23 +473,27 @@ class ChatActor:
         conversation is the aside that delivers goods, the waiting charge gets the result in the same unit, so
         that charge and ledger agree.
         """
-        giving = conversation.giving
+        giving, writer = conversation.giving, conversation.writer
+
+        def add(more: Sequence[Write]) -> int:
+            return self.work.commits.add([*writes, *more], writer)
+
         waiting = None if giving is None else self.running.waiting_for(conversation)
         if waiting is not None and giving is not None and giving.ending is not None:
-            own, its = conversation.writer, waiting.writer
+            its = waiting.writer
             # While the store may still refuse an event, the charge isn't notified here: the ledger notifies
             # the charge after the unit is stored.
-            if own is not None and its is not None and not (own.ahead or its.ahead):
+            if writer is not None and its is not None and not (writer.ahead or its.ahead):
                 waiting.seat.awaited[giving.paid.id](giving.ending)
-                return its.flush(within=lambda more: self.work.commits.add([*writes, *more], writer))
+                return its.flush(within=add)
         owner = conversation.facts.owner
         due = self.running.next.get(owner)
         if due is not None and conversation is self.running.live.get(owner):
             heir = self.running.heirs[owner] = self._heir(conversation, *due)
             heir.make_run(self)
             if heir.writer is not None:
-                return heir.writer.begin_within(lambda more: self.work.commits.add([*writes, *more], writer))
-        return self.work.commits.add(writes, writer)
+                return heir.writer.flush(begin=True, within=add)
+        return add(())
 
     def end_all(self, before: int) -> Sequence[Conversation]:
         """End all conversations without a message: the user has left, or the chat is to be forgotten.
@@ -548,10 +549,9 @@ class ChatActor:
             return Conversation.of(self.shared, self.kept, *due)
         if due is not None:
             return self.running.heirs.pop(owner, None) or self._heir(conversation, *due)
-        successor, writer = conversation.successor, conversation.writer
-        if successor is None or writer is None or not conversation.goes_on:
+        if (writer := conversation.writer) is None or (successor := writer.successor) is None:
             return None
-        begin = Carried(successor.first, *writer.carries)
+        begin = Carried(successor.first, conversation.facts.run_number + 1, writer.unit.position + 1)
         return Conversation.of(self.shared, self.kept, successor.start, successor.delivery, owner, begin)
 
     def _heir(self, conversation: Conversation, start: Start, delivery: Delivery) -> Conversation:

@@ -1,54 +1,48 @@
 """A conversation: one run of a route's coroutine, with its journal and its end.
 
-`Conversation` makes the run (`triobot.engine`), and is the run's host. It delivers events to the run, and
+`Conversation` makes the run (`triobot.engine`), and is the run's owner. It delivers events to the run, and
 ends or evicts it. A conversation knows neither its chat's actor nor the chat's other conversations: it
 returns what follows from its end, and the actor carries that out.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import attrs
 import trio
 
 from ..base.authors import leaves
 from ..base.frozen import frozen
-from ..engine import ABSENT, End, Host, Record, Run
+from ..engine import End, Record, Run, RunOwner
 from ..engine.core import ContinuesAs, Crashed, Diverged, Evicted, Returned, WasInterrupted
 from ..engine.core import Operation as OpenOperation
-from ..engine.records import CONTINUED, ENDS, Absent, Id, Node
+from ..engine.records import Id
 from ..errors import ForbiddenError, NondeterminismError, UnrecordableError
 from ..seams.journals import EndConversation
 from ..seams.rooms import is_chat
 from ..seams.writes import Write
 from ..wire.ids import SenderId
-from .beginnings import FRESH, Begin, Carried, Dry, Facts, Fresh, InRow, Replay, Revived, Successor
+from .beginnings import Begin, Carried, Dry, Facts, InRow, Replay
 from .calls.signals import room_of
 from .charges.paid import Giving
 from .codec import CODEC
 from .data import Kept, words_for
 from .journal_writer import JournalWriter
 from .revival.stored import StartedWith, open_run, tell
-from .routes.routing import Delivery, Seat, Start, Wait, Watch, is_beside
+from .routes.routing import Delivery, Seat, Start, is_beside
 from .running.abandon import parting_line
 from .running.branches import OperationKind as OperationKind
 from .running.failures import CRASHED, GONE, HANDED_OVER, parting, put_away, verdict
 from .running.failures import Ending as Ending
-from .running.lines import calling_line
 from .services import Services as Services
 from .texts import Texts
+from .units import UnitBuilder
 
 if TYPE_CHECKING:
     from .shared import Shared
-
-log: Final = logging.getLogger("triobot.conversations")
-
-_OF_PLATFORM: Final = frozenset(
-    kind.value for kind in (OperationKind.SEND, OperationKind.ANSWER, OperationKind.CHARGE)
-)
 
 Main: TypeAlias = Callable[[Run, object], Awaitable[object]]
 """Calls the author's function with the handle of its chat, and returns the function's awaitable."""
@@ -64,7 +58,7 @@ class Parks:
 
 @final
 @attrs.define(eq=False, repr=False, weakref_slot=False)
-class Conversation(Host):
+class Conversation(RunOwner):
     """A live conversation, interrupt or aside of one chat.
 
     Attributes:
@@ -79,11 +73,10 @@ class Conversation(Host):
             else None.
         refused: whether the platform refused an operation in the conversation's own chat, as when the user
             has left.
-        successor: the conversation that takes this one's place after `continue_as`.
         replay: the replay of a revived conversation; None for a new conversation.
         begin: how the conversation begins (`beginnings`); reset once the run is made.
         writer: writer of the journal; None before the run is made, and after the end.
-        here, compares: see `Host`.
+        here, parting: see `RunOwner`.
     """
 
     _shared: Shared = attrs.field(alias="shared")
@@ -97,9 +90,8 @@ class Conversation(Host):
     run: Run | None = attrs.field(default=None, init=False)
     writer: JournalWriter | None = attrs.field(default=None, init=False)
     here: Callable[[int, int, Any], int] | None = attrs.field(default=None, init=False)
-    compares: bool = attrs.field(default=False, init=False)
+    parting: Callable[[Record, Any], str | None] | None = attrs.field(default=None, init=False)
     giving: Giving | None = attrs.field(default=None, init=False)
-    successor: Successor | None = attrs.field(default=None, init=False)
     ending: Ending | None = attrs.field(default=None, init=False)
     refused: bool = attrs.field(default=False, init=False)
     evicted: bool = attrs.field(default=False, init=False)
@@ -107,7 +99,6 @@ class Conversation(Host):
     _ended_by: tuple[int, int | None] = attrs.field(default=(0, None), init=False)
     _parted_at: str = attrs.field(default="?", init=False)
     _unrecordable: UnrecordableError | None = attrs.field(default=None, init=False)
-    _let_go: Callable[[Conversation], None] | None = attrs.field(default=None, init=False)
 
     @classmethod
     def of(
@@ -117,17 +108,11 @@ class Conversation(Host):
         start: Start,
         delivery: Delivery,
         owner: SenderId | None = None,
-        begin: Begin = FRESH,
+        begin: Begin = None,
     ) -> Conversation:
-        call, room, run, seq = start.call, room_of(delivery.event), 1, delivery.seq
-        replay: Replay | None = None
-        match begin:
-            case InRow() | Fresh():
-                pass
-            case Carried():
-                run = begin.run
-            case Revived() | Dry():
-                run, replay = begin.stored.row.run, Replay(begin.stored, begin.changed)
+        call, room, seq = start.call, room_of(delivery.event), delivery.seq
+        replay = begin.replay if isinstance(begin, Dry) else begin if isinstance(begin, Replay) else None
+        run = begin.run if isinstance(begin, Carried) else 1 if replay is None else replay.stored.row.run
         facts = Facts(
             kept.chat_id,
             seq,
@@ -154,68 +139,63 @@ class Conversation(Host):
         """
         if self.run is not None:
             return self.run
-        begin, facts, services = self.begin, self.facts, self.services
+        begin, replay, facts, services = self.begin, self.replay, self.facts, self.services
         if isinstance(begin, Dry):
-            run = Run(begin.host, begin.stored.records, CODEC, dry=True)
+            run = Run(begin.host, begin.replay.stored.records, CODEC, begin.owner, dry=True)
         else:
             match begin:
-                case Revived(stored):
+                case Replay(stored):
                     records: Sequence[Record] = stored.records
                 case InRow(first) | Carried(first):
                     records = [first]
-                case Fresh():
+                case None:
                     opening = StartedWith(facts.event, facts.at, self.given, facts.args, facts.interrupted)
                     times = services.clock.now(), services.clock.jumped()
                     first, self.given, self._unrecordable = open_run(facts.route, opening, *times)
                     records = [first]
             self.here = None if services.code is None else services.code.sites.here
-            self.compares = self.replay is not None and self.replay.changed is not None
-            writer = JournalWriter.of(facts, self._shared, self._kept, begin, records[0], self.replay)
-            run = writer.run = Run(self, records, CODEC, fresh=self.replay is None)
-            run.catching_up = self.replay is not None
-            self.writer = writer
+            if replay is not None and replay.changed is not None:
+                self.parting = replay.changed.parting
+            unit = UnitBuilder.of(facts, self._shared, begin, records[0])
+            began_at = self._shared.commits.added if replay is None else 0
+            writer = self.writer = JournalWriter(self._shared, self._kept, unit, began_at)
+            run = writer.run = Run(writer, records, CODEC, self, fresh=replay is None)
+            run.catching_up = replay is not None
             if services.replays is not None and self._unrecordable is None:
-                if writer.in_row:
+                if unit.in_row:
                     tell(records[0], facts.event, facts.at)
                 writer.watched = services.replays(actor, self, records)
-        self.run, self.begin = run, FRESH  # without the former `begin`, the stored journal is freed
+        self.run, self.begin = run, None  # without the former `begin`, the stored journal is freed
         return run
 
     def go_over(
-        self,
-        main: Main,
-        chat: object,
-        scope: trio.CancelScope | None = None,
-        let_go: Callable[[Conversation], None] | None = None,
+        self, main: Main, chat: object, scope: trio.CancelScope | None = None
     ) -> Coroutine[Any, Any, End]:
         """Return the coroutine that replays the journal and then runs on; a dry run ends with the journal.
 
         Args:
             chat: the handle that the author's function gets.
             scope: see `Run.run_within`; by default the run makes one.
-            let_go: called if the code catches every cancellation, so that the coroutine doesn't end.
         """
-        run, replay, self._let_go = self.run, self.replay, let_go
+        run, replay = self.run, self.replay
         assert run is not None
         if self.ending is not None and (replay is None or replay.stored.interrupted_by is None):
             run.interrupt(*self._ended_by, self.ending.value)
         if self._unrecordable is not None:
-            main = self._refuse
+            main = partial(_refuse, self._unrecordable)
         # The chat is passed as an argument, so that the run doesn't decode the start's arguments from the
         # first record.
         if scope is None:
             return run.run(main, chat)
         return run.run_within(scope, main, chat)
 
-    def _refuse(self, run: Run, chat: object) -> Awaitable[object]:
-        assert self._unrecordable is not None
-        raise self._unrecordable
-
     def came_to(self, end: End) -> Exception | Parks | None:
         """Set `ending` from the run's end. Return the author's error, if any.
 
         If the conversation can't go on, it is to be parked.
         """
+        if self.writer is not None and not isinstance(end, ContinuesAs):
+            self.writer.successor = None
         match end:
             case Returned():
                 self.ending = self.ending or Ending.NORMAL
@@ -237,6 +217,8 @@ class Conversation(Host):
     def is_done(self) -> None:
         """Drop references that form cycles, so that no garbage collection is needed to free the memory."""
         if not self.seat.parked:
+            if self.writer is not None:
+                self.writer.run = None
             self.writer = self.run = self.giving = None
 
     def verdict(self, failure: Exception) -> tuple[str, str]:
@@ -267,11 +249,13 @@ class Conversation(Host):
         """
         if self.ending is None:
             self.ending = ending
+            if self.writer is not None:
+                self.writer.successor = None
             if self.seat.parked:
                 if self.writer is not None:
-                    return self.writer.end_with()
+                    return self.writer.conclude()
                 row = None if self.replay is None else self.replay.stored.row
-                return [] if row is None else [EndConversation(row.id, self.now())]
+                return [] if row is None else [EndConversation(row.id, self.services.clock.now())]
             # If the run hasn't begun, `go_over` uses this time and row: later events are not for this
             # conversation.
             self._ended_by = self.services.clock.now() if at is None else at, by
@@ -288,14 +272,9 @@ class Conversation(Host):
         if self.writer is not None:
             # A restart could revive the conversation from its event's row. This process can revive the
             # conversation only from the conversation's own row and journal.
-            self.writer.flush(begin=self.writer.in_row and not self._shared.work.cut)
+            self.writer.flush(begin=self.writer.unit.in_row and not self._shared.work.cut)
         if self.run is not None:
             self.run.evict()
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether `continue_as` ends the conversation, so that its successor takes over."""
-        return self.successor is not None and self.ending in (None, Ending.CONTINUED)
 
     # --- while it runs
 
@@ -316,15 +295,6 @@ class Conversation(Host):
         """Whether the conversation only waits, so that an eviction loses nothing."""
         run = self.run
         return self.seat.parked or (run is not None and run.is_waiting and not run.mailbox)
-
-    @property
-    def waits_for_platform(self) -> bool:
-        """Whether the conversation waits, or is busy with nothing but requests to the platform."""
-        run = self.run
-        if not self._busy or run is None:
-            return not self._busy
-        kinds = {kind.partition(" ")[0] for kind in run.effects}
-        return bool(kinds) and kinds <= _OF_PLATFORM and run.holder is None
 
     @property
     def texts(self) -> Texts:
@@ -350,60 +320,20 @@ class Conversation(Host):
         self.stirred()
         run.tick()
 
-    def shift(self, by: int) -> None:
-        """Add `by` milliseconds to the deadlines that were set as durations, after the clock was set.
-
-        Call `tick` soon after.
-        """
-        takers: list[Wait | Watch] = [*self.seat.waits, *self.seat.watches]
-        for taker in takers:
-            taker.since += by
-        if self.run is not None:
-            self.run.shift(by)
-
     def stirred(self, *, busy: bool = True) -> None:
         """Count the conversation as busy, or as not busy, in the workload; repeated calls count once."""
         if busy is not self._busy:
             self._busy = busy
             self._shared.work.working(1 if busy else -1)
 
-    # --- as the run's host
-
-    def now(self) -> int:
-        return self.services.clock.now()
-
-    def jumped(self) -> int:
-        return self.services.clock.jumped()
-
-    def read(self, key: str) -> Node | Absent:
-        text = (self._kept.values or {}).get(key)
-        return ABSENT if text is None else text
-
-    def append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
-        writer = self.writer
-        if writer is None or writer.over:
-            return
-        if self.replay is not None:
-            self._ends_replay(self.replay)
-        writer.append(record, rows, write)
-        if record[0] in ENDS:
-            writer.conclude(record, self.successor if record[0] == CONTINUED and self.goes_on else None)
-
-    def commit(self) -> Awaitable[None]:
-        assert self.writer is not None
-        if self.replay is not None:
-            self._ends_replay(self.replay)
-        self.writer.flush(begin=not self.writer.in_row)
-        # Wait only for this writer's units. Conversations that waited for newer units of other writers would
-        # wait for each other.
-        return self._shared.commits.wait_for(self.writer.written)
+    # --- as the run's owner
 
     def rests(self, wake: int | None) -> None:
         run, writer = self.run, self.writer
         assert run is not None
         assert writer is not None
-        if self.replay is not None:
-            self._ends_replay(self.replay)
+        if self.replay is not None and self.replay.stored.records:
+            self.replay.over()
         if is_waiting := run.is_waiting:
             self.stirred(busy=False)
         # A conversation that waits for a paid aside counts as unfinished. So the next start revives the
@@ -411,25 +341,17 @@ class Conversation(Host):
         if writer.rests(is_waiting and not self.seat.awaited, wake):
             self._shared.timers.wake_at(self, wake)
 
-    def _ends_replay(self, replay: Replay) -> None:
-        """End the replay if all records were replayed."""
-        if replay.settled is None or self.replaying:
-            return
-        replay.settled.set()
-        replay.settled, replay.stored = None, attrs.evolve(replay.stored, records=())  # frees the records
-        works, replay.when_over = replay.when_over, ()
-        for work in works:
-            work()
-
     def concluded(self, error: BaseException | None) -> None:
         """Record, with the end, the payment's settlement and the user's message after a failure."""
-        if (run := self.run) is None or (error is None and self.giving is None):
+        run, writer = self.run, self.writer
+        if run is None or writer is None or (error is None and self.giving is None):
             return
         if (giving := self.giving) is not None:
             if not self.facts.route.hooks:
                 giving.handled(error, run.felt)
             if giving.owes and not self.dead:
-                ends = giving.conclude(error, goes_on=self.goes_on, replaying=self.replaying)
+                goes_on = writer.successor is not None
+                ends = giving.conclude(error, goes_on=goes_on, replaying=self.replaying)
                 if ends:
                     run.also("ends", ends)
         if self.dead or run.interrupted or self.ending is not None or not isinstance(error, Exception):
@@ -439,41 +361,27 @@ class Conversation(Host):
             owed = self._shared.cleanup.owe_words(self.facts.chat_id, self.facts.seq, words)
             run.also("words", owed)
 
-    def repeated(self, id: Id, kind: str) -> None:
-        if self.writer is not None:
-            self.writer.repeated_ids |= {id}
-        self._shared.work.count("possible_repeat")
-
-    def parting(self, record: Record, op: OpenOperation) -> str | None:
-        replay = self.replay
-        return None if replay is None or replay.changed is None else replay.changed.parting(record, op)
-
     def reached(self, operations: Sequence[OpenOperation]) -> str | None:
         code, replay, writer = self.services.code, self.replay, self.writer
         if code is None or replay is None or writer is None:
             return None
-        why = None if replay.changed is None else replay.changed.standing(operations)
         if replay.changed is None:
             code.place(operations, replay.stored)
-        elif why is None:
-            replay.changed, writer.unit.build = None, code.build
+        elif (why := replay.changed.standing(operations)) is not None:
+            return why
+        replay.changed = self.parting = writer.unit.former = None
+        writer.unit.build = code.build
         if replay.stored.row.updated_at < self.services.store.opening().epoch_at:
             for wait in self.seat.waits:  # presses after the backup are lost
                 wait.shown = wait.keys and "?"
-        return why
+        return None
 
     def diverged(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
         self._parted_at = parting_line(error.id, task)
 
     def swallowed(self, id: Id) -> None:
-        self._shared.work.count("swallowed_cancellation")
-        log.error(
-            "conversation %s of %s catches every cancellation (BaseException) near operation %s, "
-            "and can't be put to rest: it is given up at %s",
-            self.facts.route.name,
-            self.facts.told_place,
-            id,
-            calling_line(),
-        )
-        if self._let_go is not None:
-            self._let_go(self)
+        self._shared.work.let_go(self, id)
+
+
+def _refuse(error: UnrecordableError, run: Run, chat: object) -> Awaitable[object]:
+    raise error

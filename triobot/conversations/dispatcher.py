@@ -29,7 +29,7 @@ from .revival.crash_counts import CrashCounts
 from .revival.reviving import unreadable
 from .revival.stored import write_out
 from .routes.declarations import RouteKind, Table
-from .routes.routing import Delivery, known
+from .routes.routing import Delivery, Wait, Watch, known
 from .shared import Shared
 from .tasks import ConversationTasks
 
@@ -163,7 +163,11 @@ class Dispatcher:
 
     def _jumped(self, by: int) -> None:
         for conversation in self.tasks.running:
-            conversation.shift(by)
+            takers: list[Wait | Watch] = [*conversation.seat.waits, *conversation.seat.watches]
+            for taker in takers:
+                taker.since += by
+            if conversation.run is not None:
+                conversation.run.shift(by)
         self.chats.waking.jumped(by)
 
     async def end_chat(self, chat_id: ChatId) -> None:

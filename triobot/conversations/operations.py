@@ -129,10 +129,14 @@ class Operations:
 
     async def done(self, own: Id, kind: OperationKind) -> Sequence[Write]:
         """Return the writes that record an operation as done, for the transaction of the operation's work."""
-        conversation = self.conversation
-        if conversation.writer is None or conversation.dead:
+        # So a crash keeps both the record and the work, or neither. Otherwise a restart would run the
+        # operation again, although its work is done.
+        writer = self.conversation.writer
+        if writer is None or writer.over or self.conversation.dead:
             return ()
-        return await conversation.writer.done(own, kind.value)
+        writer.flush(begin=True)
+        await self.shared.commits.wait_for(writer.written)
+        return (writer.unit.result(own, kind.value, True),)
 
     @contextmanager
     def reading(self) -> Generator[None]:

@@ -107,8 +107,8 @@ class ChatRegistry:
     def take_back(self, actor: ChatActor, units: int) -> None:
         """Reload a chat: the events that the chat took early, after `units` units, aren't stored."""
         for conversation in actor.running.all():
-            if conversation.writer is not None:
-                conversation.writer.take_back(units)
+            if (writer := conversation.writer) is not None and writer.began_at >= units:
+                writer.over, writer.lost = True, 1  # the conversation's first event isn't stored either
             conversation.evict()
         self._bring_back(actor.chat_id)
 

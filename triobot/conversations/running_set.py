@@ -82,7 +82,8 @@ class RunningSet:
         """Remove a conversation that has ended. Return the start that waited for the end, if any."""
         if conversation in self.asides:
             self.asides = [aside for aside in self.asides if aside is not conversation]
-            if conversation.goes_on or not self.asides_due:
+            writer = conversation.writer
+            if not self.asides_due or (writer is not None and writer.successor is not None):
                 return None
             due, *self.asides_due = self.asides_due
             return due
@@ -260,9 +261,11 @@ class RunningSet:
                 dropped.append(delivery)
                 del self.next[owner]
         for conversation in self.all():
-            if (successor := conversation.successor) is not None and ends(halt, successor.delivery):
+            writer = conversation.writer
+            successor = None if writer is None else writer.successor
+            if writer is not None and successor is not None and ends(halt, successor.delivery):
                 dropped.append(successor.delivery)
-                conversation.successor = None
+                writer.successor = None
         return dropped
 
     def clear(self) -> Sequence[Delivery]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import final
+from typing import Final, final
 
 import trio
 
+from ..engine import Run
+from ..engine.records import Id
+from ..seams.journals import ConversationId, TakeInHand
 from ..seams.patience import await_store
 from .beginnings import Carried
 from .chat import handle_of
@@ -18,8 +22,16 @@ from .jobs import JobClock
 from .notices import Refused
 from .operations import Operations
 from .revival.crash_counts import RUNS
+from .running.branches import OperationKind
 from .running.failures import CRASHED, GONE, Ending, report
+from .running.lines import calling_line
 from .shared import Shared
+
+log: Final = logging.getLogger("triobot.conversations")
+
+_OF_PLATFORM: Final = frozenset(
+    kind.value for kind in (OperationKind.SEND, OperationKind.ANSWER, OperationKind.CHARGE)
+)
 
 
 @final
@@ -34,7 +46,7 @@ class ConversationTasks:
 
     def __init__(self, shared: Shared) -> None:
         self._shared, self._work = shared, shared.work
-        self._let_go_of = self._let_go  # one object for all conversations
+        self._work.let_go = self._let_go
         self.running: dict[Conversation, ChatActor] = {}
         self.fewer = trio.lowlevel.ParkingLot()
         self.jobs: JobClock | None = None
@@ -42,7 +54,7 @@ class ConversationTasks:
     @property
     def waits_for_platform(self) -> bool:
         """Whether every conversation waits, or is busy with nothing but requests to the platform."""
-        return all(conversation.waits_for_platform for conversation in self.running)
+        return all(one.is_waiting or _waits_for_platform(one.run) for one in self.running)
 
     def start(self, actor: ChatActor, conversation: Conversation) -> None:
         """Start the task of a chat's conversation."""
@@ -66,28 +78,28 @@ class ConversationTasks:
         try:
             try:
                 # No local variable may keep `begin`: it may be large, and the task may wait for months.
-                written = conversation.begin.written if isinstance(conversation.begin, Carried) else None
-                if (unread := actor.kept.is_unread) or written is not None or crashes.early:
+                carried = isinstance(conversation.begin, Carried)
+                if (unread := actor.kept.is_unread) or carried or crashes.early:
                     scope.shield = False
                 if unread:
                     await await_store(actor.kept.load)
                 if conversation.evicted:
                     return  # the conversation's event isn't stored
                 conversation.make_run(actor)
-                if written is not None:
+                if carried:
                     # Without this wait, a chain of `continue_as` that never waits would run ahead of the disk
                     # and block all other tasks.
                     with suppress(trio.ClosedResourceError):  # the bot stops
-                        await self._work.commits.wait_for(written)
+                        await self._work.commits.wait_for()
                 if facts.seq in crashes.early and (writer := conversation.writer) and not self._work.cut:
                     # The row must exist before the code runs again, to count further crashes.
                     crashes.early.discard(facts.seq)
-                    self._work.commits.add(writer.counted(1))
+                    writer.write([TakeInHand(ConversationId(facts.seq), actor.services.clock.now())])
                     await self._work.commits.wait_for()
                 if self._work.cut or conversation.evicted:
                     return  # the row of the conversation's event is in the inbox
                 operations = Operations(actor, conversation)
-                inner = conversation.go_over(operations.begin, handle_of(operations), scope, self._let_go_of)
+                inner = conversation.go_over(operations.begin, handle_of(operations), scope)
                 if tracing is not None:
                     inner = tracing.drive(conversation, inner)
                 try:
@@ -96,8 +108,8 @@ class ConversationTasks:
                     operations.report_copies()
                 failure = actor.came_to(conversation, end)
             finally:
-                if (replay := conversation.replay) is not None and replay.settled is not None:
-                    replay.settled.set()
+                if conversation.replay is not None:
+                    conversation.replay.over()
                 conversation.stirred(busy=False)
                 # The author's failure handler and filters run here, and count as this conversation's code.
                 crashes.at_work[RUNS] = facts.seq
@@ -126,8 +138,17 @@ class ConversationTasks:
         if self.fewer:
             self.fewer.unpark_all()
 
-    def _let_go(self, conversation: Conversation) -> None:
+    def _let_go(self, conversation: Conversation, id: Id) -> None:
         """Stop waiting for a coroutine that doesn't end, and park its conversation: the chat can go on."""
+        self._work.count("swallowed_cancellation")
+        log.error(
+            "conversation %s of %s catches every cancellation (BaseException) near operation %s, "
+            "and can't be put to rest: it is given up at %s",
+            conversation.facts.route.name,
+            conversation.facts.told_place,
+            id,
+            calling_line(),
+        )
         actor = self.running.get(conversation)
         self.gone(conversation)
         if actor is not None and not (self._work.cut or conversation.evicted):
@@ -146,6 +167,14 @@ class ConversationTasks:
         self._work.stopping = self._work.cut = True
         for conversation in list(self.running):
             conversation.evict()
+
+
+def _waits_for_platform(run: Run | None) -> bool:
+    """Return whether a run is busy with nothing but requests to the platform."""
+    if run is None or run.holder is not None:
+        return False
+    kinds = {kind.partition(" ")[0] for kind in run.effects}
+    return bool(kinds) and kinds <= _OF_PLATFORM
 
 
 def _report(actor: ChatActor, conversation: Conversation, failure: Exception) -> str:

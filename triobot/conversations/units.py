@@ -1,32 +1,48 @@
 """The writes of one conversation that are not in the commit queue yet.
 
-The builder has data about the conversation's row and journal in the store, but no reference to the
-conversation or the queue. The journal's writer decides what goes into a unit, and when the unit is made.
+The builder has data about the conversation's row and journal in the store, and makes all writes of both, but
+has no reference to the conversation or the queue. The journal's writer decides what goes into a unit, and
+when the unit is made.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from typing import TypeVar, final
+from typing import TYPE_CHECKING, Final, TypeVar, final
 
 import attrs
 
 from ..engine import Record, encode_record
-from ..engine.records import EFFECTS, INTENDED, OUTCOMES, TURNS, time_of
+from ..engine.core import Operation as OpenOperation
+from ..engine.records import DONE, EFFECTS, FAILED, INTENDED, KNOWN, OUTCOMES, TURNS, Id, time_of
 from ..seams.journals import (
     AppendRecords,
     BeginConversation,
+    ContinueConversation,
     ConversationId,
     DropEffects,
+    EndConversation,
     KeepIntent,
     KeepResult,
     PutRested,
     PutStanding,
 )
-from ..seams.writes import Consume, Write
-from .revival.stored import Stored
+from ..seams.writes import Consume, PutData, Write
+from .beginnings import Begin, Carried, Facts, InRow, Replay, Successor
+from .codec import CODEC
+from .revival.stored import Stored, moved_rests, tell, write_rests
+from .routes.routing import kind_of
+
+if TYPE_CHECKING:
+    from .shared import Shared
 
 T = TypeVar("T")
+
+log: Final = logging.getLogger("triobot.conversations")
+
+LONG: Final = 10_000
+"""Number of records. A longer journal is reported in the log, once."""
 
 
 @final
@@ -37,24 +53,29 @@ class UnitBuilder:
 
     Attributes:
         id: the conversation's row in the store.
-        run_number: number of the run whose journal this is.
         first: first record of a conversation whose row is in no unit yet; None afterwards, and if the record
             is stored already.
+        in_row: whether the first record was stored in the row of the conversation's event.
         build: the build that fits the journal now.
         position: position of the next record. Positions count on across `continue_as`.
         length: number of the journal's records that are in units.
         last: sites of the journal's last turn.
+        former: the stored state whose waiting operations the row still has: while a revived run replays its
+            journal. None otherwise.
         rests: whether the run rests.
         wake: the run's next wake-up time.
     """
 
+    _facts: Facts
+    _shared: Shared
     id: ConversationId
-    run_number: int
-    first: Record | None = None
     build: int = 0
+    first: Record | None = None
+    in_row: bool = False
     position: int = 0
     length: int = 0
     last: object = None
+    former: Stored | None = None
     rests: bool = False
     wake: int | None = None
     # Whether the run is unfinished, and the run's next wake-up time; both as in the last unit.
@@ -66,17 +87,27 @@ class UnitBuilder:
     _records: list[Record] | None = None
     _beside: list[Write] | None = None
     _writes: list[Write] | None = None
+    # Whether `_writes` has a marker for the chat's list of pending cleanup and messages (`cleanup`).
+    _owes: bool = False
 
     @classmethod
-    def revived(cls, stored: Stored) -> UnitBuilder:
-        """Return the builder of a conversation that the store has."""
-        row, records = stored.row, stored.records
-        beside = [str(record[2]) for record in records if record[0] in EFFECTS]
-        builder = cls(row.id, row.run, build=row.build)
-        builder.position, builder.length = row.position, len(records) - len(beside)
-        builder.wake, builder._stood, builder._fits = row.wake_at, (row.unfinished, row.wake_at), row.build
-        builder._effects = frozenset(beside)
-        return builder
+    def of(cls, facts: Facts, shared: Shared, begin: Begin, first: Record) -> UnitBuilder:
+        """Return the builder of a conversation that begins in this way, with this first record."""
+        code = shared.services.code
+        unit = cls(facts, shared, ConversationId(facts.seq), 0 if code is None else code.build)
+        match begin:
+            case Replay(stored):
+                row, unit.former = stored.row, stored
+                unit._effects = frozenset(str(one[2]) for one in stored.records if one[0] in EFFECTS)
+                unit.position, unit.length = row.position, len(stored.records) - len(unit._effects)
+                unit.wake, unit._stood = row.wake_at, (row.unfinished, row.wake_at)
+                unit.build = unit._fits = row.build
+            case Carried():
+                # The first record is stored already: it has replaced the former run's journal.
+                unit.position, unit.length = begin.position, 1
+            case _:
+                unit.first, unit.in_row = first, isinstance(begin, InRow)
+        return unit
 
     @property
     def moved(self) -> bool:
@@ -95,53 +126,119 @@ class UnitBuilder:
         """Add a record. The run no longer rests."""
         tag, self.rests = record[0], False
         if tag in EFFECTS:
-            self._beside = _with(self._beside, self.keep(record))
+            self._beside = _with(self._beside, self._keep(record))
             return
         if tag in TURNS:
-            self.last = record[7] if len(record) > 7 else None
+            self.last, self.former = record[7] if len(record) > 7 else None, None
         self._records = _with(self._records, record)
         if self._effects and tag in OUTCOMES and (own := str(record[2])) in self._effects:
             self._effects -= {own}
-            self._beside = _with(self._beside, DropEffects(self.id, self.run_number, (own,)))
+            drop = DropEffects(self.id, self._facts.run_number, (own,))
+            self._beside = _with(self._beside, drop)
 
-    def add(self, write: Write) -> None:
-        """Add a write that is stored with the records."""
+    def add(self, write: Write, *, owes: bool = False) -> None:
+        """Add a write that is stored with the records; `owes`: it may be a marker of `cleanup`."""
         self._writes = _with(self._writes, write)
-
-    def drop_journal(self) -> None:
-        """Drop the gathered records and effects: the journal will be deleted."""
-        self._records = self._beside = None
+        self._owes = self._owes or (owes and isinstance(write, PutData))
 
     # --- what is stored
 
-    def begin(self, row: BeginConversation) -> list[Write]:
-        """Return the writes that store `row` and the first record, and consume the event."""
-        assert self.first is not None
-        first, self.first = self.first, None
+    def take(self, resting: Sequence[OpenOperation] | None = None) -> list[Write]:
+        """Return the gathered writes: beginning, records, the effects beside them, then all other writes.
+
+        Args:
+            resting: the operations at which the run waits. If they are given, the last writes are the run's
+                rest, its next wake-up time, and these operations' code lines.
+        """
+        unit, length, records = self._begin(), self.length, self._records or ()
+        if records:
+            unit.append(self._records_at(records))
+        unit += self._beside or ()
+        # The list of pending cleanup is read as late as possible: it may be shorter by now, and other writers
+        # store the list, too.
+        unit += self._shared.cleanup.going(self._writes or ()) if self._owes else self._writes or ()
+        self._records, self._beside, self._writes, self._owes = None, None, None, False
+        if resting is not None:
+            # The state has held since the last appended record.
+            at = time_of(records[-1]) if records else self._now()
+            self._stood = not self.rests, self.wake
+            unit += [PutStanding(self.id, at, *self._stood), *self._rested(resting)]
+        if length <= LONG < self.length:
+            log.warning(
+                "conversation %s of %s has more than %s records, all of which each restart replays: end it, "
+                "or go on with chat.continue_as()",
+                self._facts.route.name,
+                self._facts.told_place,
+                f"{LONG:,}",
+            )
+        return unit
+
+    def _begin(self) -> list[Write]:
+        """Return the writes that store the row and the first record, unless an earlier unit has both."""
+        facts, first, self.first = self._facts, self.first, None
+        if first is None:
+            return []
+        if self.in_row:
+            # The event's row has the event and its time; the first record doesn't have them yet.
+            tell(first, facts.event, facts.at)
+        row = BeginConversation(
+            self.id,
+            facts.chat_id,
+            facts.route.name,
+            str(facts.route.version),
+            time_of(first),
+            kind_of(facts.route, beside=facts.beside),
+            facts.owner,
+            facts.key,
+        )
         return [row, self._records_at([first]), Consume((self.id,))]
 
-    def take(self) -> list[Write]:
-        """Return the gathered writes: the records, then the effects beside them, then all other writes."""
-        records, self._records = self._records, None
-        writes, self._writes = self._writes or [], None
-        beside, self._beside = self._beside or (), None
-        return [self._records_at(records), *beside, *writes] if records else [*beside, *writes]
-
-    def take_standing(self, now: int) -> list[Write]:
-        """Return the gathered writes and, as the last write, the run's rest and next wake-up time."""
-        # The state has held since the last appended record.
-        at = time_of(self._records[-1]) if self._records else now
-        self._stood = not self.rests, self.wake
-        return [*self.take(), PutStanding(self.id, at, *self._stood)]
-
-    def rested(self, rests: str | None) -> Sequence[PutRested]:
+    def _rested(self, resting: Sequence[OpenOperation]) -> Sequence[Write]:
         """Return the write that stores the open operations' code lines and the build, if one is needed."""
+        if self._shared.services.code is None:
+            return ()
+        if self.former is None:
+            rests = write_rests(self.position, resting, self.last)
+        else:
+            rests = moved_rests(self.position, self.former)
         if rests is None and self._fits == self.build:
             return ()
         self._fits = self.build
         return (PutRested(self.id, rests, self.build),)
 
-    def keep(self, record: Record) -> KeepIntent | KeepResult:
+    def end(self, error: str | None) -> list[Write]:
+        """Return the writes of the end. A normal end deletes the journal, unless ended journals are kept."""
+        kept = self._shared.services.keep_ended
+        if error is None and not kept:
+            self._records = self._beside = None
+            if self.first is not None:
+                self.first = None
+                return [*self.take(), Consume((self.id,))]
+        return [*self.take(), EndConversation(self.id, self._now(), error, kept)]
+
+    def carry_on(self, successor: Successor) -> list[Write]:
+        """Return the writes that replace the journal by the successor's first record."""
+        unit, route = self.take(), successor.start.route
+        unit.append(
+            ContinueConversation(
+                self.id,
+                self.position,
+                (encode_record(successor.first),),
+                route.name,
+                str(route.version),
+                self._now(),
+                kind_of(route, beside=self._facts.beside),
+            )
+        )
+        return unit
+
+    def result(self, operation: Id, kind: str, value: object) -> Write:
+        """Return the write that stores an effect's result, or an error, for use in any transaction."""
+        tag = FAILED if isinstance(value, Exception) else DONE
+        node = CODEC.node_of_error(value) if isinstance(value, Exception) else CODEC.node_of(value)
+        return self._keep([KNOWN, self._now(), operation, kind, "", tag, node])
+
+    def _keep(self, record: Record) -> KeepIntent | KeepResult:
         """Return the write that stores an effect's intent or result beside the journal.
 
         The write's row is deleted when the journal has the outcome.
@@ -149,12 +246,15 @@ class UnitBuilder:
         own = str(record[2])
         self._effects |= {own}
         keep = KeepIntent if record[0] == INTENDED else KeepResult
-        return keep(self.id, self.run_number, own, time_of(record), encode_record(record))
+        return keep(self.id, self._facts.run_number, own, time_of(record), encode_record(record))
 
     def _records_at(self, records: Sequence[Record]) -> AppendRecords:
         position, self.position = self.position, self.position + len(records)
         self.length += len(records)
         return AppendRecords(self.id, position, tuple(map(encode_record, records)))
+
+    def _now(self) -> int:
+        return self._shared.services.clock.now()
 
 
 def _with(some: list[T] | None, one: T) -> list[T]:

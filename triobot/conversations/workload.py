@@ -12,7 +12,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context, copy_context
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, final
 
 import attrs
 import outcome
@@ -21,6 +21,7 @@ from trio.lowlevel import current_task, reschedule, wait_task_rescheduled
 
 from ..base.alarm_kinds import Alarm, RaiseAlarm
 from ..base.clock import WallClock
+from ..engine.records import Id
 from ..engine.scopes import innermost
 from ..errors import LocalProtocolError, StoreFullError
 from ..seams.inbox import RedeliveredError
@@ -105,12 +106,12 @@ class EarlyEvent:
     """An event that was taken before it was stored.
 
     Attributes:
-        take_back: called if the event isn't stored, with the number of units before the event.
+        take_back: called if the event isn't stored.
         known: set when the event is stored or refused.
         error: why the event isn't stored; None if the event is stored.
     """
 
-    take_back: Callable[[int], None]
+    take_back: Callable[[], None]
     known: trio.Event = attrs.field(factory=trio.Event)
     error: Exception | None = None
 
@@ -364,6 +365,8 @@ class Workload:
             milliseconds; or None.
         nursery: nursery of all tasks; None until it is open.
         cut_all: evicts every conversation, after a failure of something that all of them need.
+        let_go: parks a conversation whose code catches every cancellation near an operation, since its task
+            doesn't end.
     """
 
     def __init__(self, commits: CommitQueue, clock: WallClock) -> None:
@@ -376,6 +379,7 @@ class Workload:
         self.held_up_at: int | None = None
         self.nursery: trio.Nursery | None = None
         self.cut_all: Callable[[], None] = lambda: None
+        self.let_go: Callable[[Any, Id], None] = lambda conversation, id: None
         # Idle tasks. They are kept only while `keep_tasks` runs; at its own end, `keep_tasks` ends the tasks.
         self._resting: list[trio.lowlevel.Task] = []
         self._keeps = False

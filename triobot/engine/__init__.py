@@ -1,8 +1,9 @@
 """Durable coroutines on Trio: their progress is a journal of records.
 
-This package depends on no chats, stores or platforms. A `Host` stores the records and delivers the events. A
-`Run` replays the author's code over the journal, and then goes on with new events. Read `records` first, then
-`core`, `machine` and `run`. `docs/engine.md` describes what is recorded and how replay works.
+This package depends on no chats, stores or platforms. A `Host` stores the records, and a `RunOwner` delivers
+the events. A `Run` replays the author's code over the journal, and then goes on with new events. Read
+`records` first, then `core`, `machine` and `run`. `docs/engine.md` describes what is recorded and how replay
+works.
 """
 
 from .core import LEFT as LEFT
@@ -15,6 +16,7 @@ from .core import Returned as Returned
 from .core import WasInterrupted as WasInterrupted
 from .core import begun as begun
 from .host import Host as Host
+from .host import RunOwner as RunOwner
 from .machine import Nursery as Nursery
 from .machine import Scope as Scope
 from .records import ABSENT as ABSENT

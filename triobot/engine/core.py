@@ -36,7 +36,7 @@ from ..errors import (
     NonDurableCancelError,
     UnreadableRecordError,
 )
-from .host import Host
+from .host import Host, RunOwner
 from .records import (
     CUT,
     DONE,
@@ -313,8 +313,6 @@ class RunJournal:
             beyond its journal.
         stale: whether this is a revived run that has done nothing new yet.
         dry: whether the run ends at its journal's end, and changes nothing.
-        compares: whether other code may have written the journal, so that each record is compared with the
-            operation that takes it.
         live: whether the code was given every recorded turn.
         time: time of the current turn, in wall milliseconds.
         jumped: total milliseconds by which the clock had been set when the current turn began.
@@ -328,7 +326,6 @@ class RunJournal:
     turns: Sequence[Record]
     stale: bool
     dry: bool
-    compares: bool = False
     live: bool = True
     given: int = 0
     time: int = 0
@@ -344,7 +341,6 @@ class RunJournal:
         self._set_time(records[0])
         self.revived = self.time
         if self.stale:
-            self.compares = self.host.compares
             self.revived = self.host.now()
             last, jumped, self.unseen = times_of(records)
             since = self.set_by() - jumped
@@ -433,6 +429,7 @@ class Core:
     """
 
     host: Host
+    owner: RunOwner
     codec: Codec
     journal: RunJournal
     main: Branch
@@ -462,7 +459,7 @@ class Core:
     def next_id(self, branch: Branch) -> Id:
         """Count and return the next id of a branch."""
         branch.count += 1
-        if (here := self.host.here) is not None and (self.journal.live or self.journal.compares):
+        if (here := self.owner.here) is not None and (self.journal.live or self.owner.parting is not None):
             branch.drawn = [*branch.drawn, here(branch.root, 3, branch.entry)]
         return id_in(branch.prefix, branch.count)
 
@@ -491,7 +488,7 @@ class Core:
         """Stop the run as stuck, before the code does anything that isn't in the journal."""
         if self.diverged is None and not self.dying:
             self.diverged = NondeterminismError(str(id), what)
-            self.host.diverged(self.diverged, task)
+            self.owner.diverged(self.diverged, task)
         self.evict()
 
     # --- operations
@@ -617,7 +614,7 @@ async def refuse(run: Core) -> NoReturn:
     branch = run.by_task.get(task, run.main)
     branch.refusals += 1
     if branch.refusals == PATIENCE:
-        run.host.swallowed(branch.turn)
+        run.owner.swallowed(branch.turn)
     if enough := branch.refusals >= PATIENCE:
         # At this checkpoint, code that steps the coroutine by hand can still abandon the coroutine. After the
         # detachment, that isn't possible.

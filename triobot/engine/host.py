@@ -1,6 +1,7 @@
-"""The host: a run's access to its journal, the clock and shared data.
+"""The surroundings of a run: its host and its owner.
 
-In a bot, the host writes to the store; in a test, a list is enough.
+The host is the run's access to its journal, the clock and shared data. In a bot, the host writes to the
+store; in a test, a list is enough. The owner learns what becomes of the run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .records import ABSENT, Absent, Id, Node, Record
 
 
 class Host:
-    """The surroundings of one run. Subclasses must define `now`, `append` and `commit`.
+    """The journal of one run, its clock and its data. Subclasses must define `now`, `append` and `commit`.
 
     The engine requires only an order in which records become durable. No record is durable before the records
     appended earlier. A record becomes durable together with the rows that the record takes, and with the
@@ -25,22 +26,9 @@ class Host:
     host can put the event's row and the appended records into one transaction. If the transaction fails, the
     code has gone further than its journal. Then call `Run.evict` for every run with records in the
     transaction, and revive these runs.
-
-    Attributes:
-        here: returns the site of the operation that the current task begins: a number for the chain of calls
-            that led there. The arguments are the site where the task was started, the number of innermost
-            frames that are not the author's, and the coroutine at which the chain ends. If `here` is None,
-            records have no sites.
-        compares: whether a revived run compares each record with the operation that takes the record; see
-            `parting`.
-        look: for a dry run: called before each turn of the journal, and at the journal's end. At these times
-            all branches rest, and the current task is about to sleep in its operation.
     """
 
     __slots__ = ()
-    here: Callable[[int, int, Any], int] | None = None
-    compares: bool = False
-    look: Callable[[], None] | None = None
 
     def now(self) -> int:
         """Return the time in wall milliseconds.
@@ -66,20 +54,6 @@ class Host:
         """
         raise NotImplementedError
 
-    def rests(self, wake: int | None) -> None:
-        """Handle that the run waits: call `Run.tick` at `wake`, unless `rests` is called again earlier.
-
-        An effect may be under way; see `Run.is_waiting`. While an effect is under way, `rests` isn't called
-        again with the same `wake`. Don't call methods of the run from here.
-        """
-
-    def concluded(self, error: BaseException | None) -> None:
-        """Handle the end of the run's code, in the last turn, before the end is recorded.
-
-        Args:
-            error: the error that the code raised; None if the code returned.
-        """
-
     def read(self, key: str) -> Node | Absent:
         """Return the current value of shared data, including the writes appended so far."""
         return ABSENT
@@ -94,9 +68,39 @@ class Host:
     def repeated(self, id: Id, kind: str) -> None:
         """Handle the start of an effect that may have happened before: a crash lost the outcome."""
 
-    def parting(self, record: Record, op: Any) -> str | None:
-        """Return how a record differs from the `Operation` that takes it now; None if the two fit."""
-        return None
+
+class RunOwner:
+    """The object that learns what becomes of one run.
+
+    Attributes:
+        here: returns the site of the operation that the current task begins: a number for the chain of calls
+            that led there. The arguments are the site where the task was started, the number of innermost
+            frames that are not the author's, and the coroutine at which the chain ends. If `here` is None,
+            records have no sites.
+        parting: returns how a record differs from the `Operation` that takes the record now; None if the two
+            fit. Called with both for each record of a revived run; if `parting` is None, nothing is compared.
+        look: for a dry run: called before each turn of the journal, and at the journal's end. At these times
+            all branches rest, and the current task is about to sleep in its operation.
+    """
+
+    __slots__ = ()
+    here: Callable[[int, int, Any], int] | None = None
+    parting: Callable[[Record, Any], str | None] | None = None
+    look: Callable[[], None] | None = None
+
+    def rests(self, wake: int | None) -> None:
+        """Handle that the run waits: call `Run.tick` at `wake`, unless `rests` is called again earlier.
+
+        An effect may be under way; see `Run.is_waiting`. While an effect is under way, `rests` isn't called
+        again with the same `wake`. Don't call methods of the run from here.
+        """
+
+    def concluded(self, error: BaseException | None) -> None:
+        """Handle the end of the run's code, in the last turn, before the end is recorded.
+
+        Args:
+            error: the error that the code raised; None if the code returned.
+        """
 
     def reached(self, operations: Sequence[Any]) -> str | None:
         """Return how the open operations differ from the operations at the journal's end; None if they fit.

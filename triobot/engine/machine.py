@@ -134,7 +134,7 @@ class Machine(Core):
         assert branch.task is not None
         id = f"{branch.prefix}{number}" if branch.prefix else number
         op = Operation(id, kind, nature, print, branch.task, branch, number, held_up)
-        if (here := self.host.here) is not None and (self.journal.live or self.journal.compares):
+        if (here := self.owner.here) is not None and (self.journal.live or self.owner.parting is not None):
             op.sites = branch.site = (again and branch.site) or here(branch.root, 3 + beneath, branch.entry)
             if branch.drawn or nature is WITHIN:
                 # An operation that another branch completes has no record: its site is stored with the next
@@ -226,8 +226,8 @@ class Machine(Core):
                     work, self._queue = self._queue[0], self._queue[1:]
                     work()
                 elif not self.journal.live:
-                    if self.host.look is not None:
-                        self.host.look()
+                    if self.owner.look is not None:
+                        self.owner.look()
                     self._apply(self.journal.next())
                 elif not self._take_next():
                     return
@@ -293,7 +293,8 @@ class Machine(Core):
         id, kind = record[2], record[3]
         op = next((op for op in self.resting if op.id == id), None)
         asks = op or next((one for one in self.resting if one.branch.path == path_of(id)), None)
-        why = self.host.parting(record, asks) if asks is not None and self.journal.compares else None
+        parting = self.owner.parting
+        why = None if asks is None or parting is None else parting(record, asks)
         if why is None and op is None:
             now, asks = ", ".join(f"{one.kind} {one.id}" for one in self.resting), None
             why = f"a {kind} {verb} here; now the code rests in {now or 'nothing'}: {ADVICE}"
@@ -314,9 +315,9 @@ class Machine(Core):
         if not self._reached and not self.reach():
             return False
         if self.journal.dry:
-            if self.host.look is not None:
-                self.host.look()
-            self.host.rests(None)
+            if self.owner.look is not None:
+                self.owner.look()
+            self.owner.rests(None)
             return False
         found: list[_Candidate] = []
         busy, timed, wake = False, bool(self.blocks), None
@@ -351,7 +352,7 @@ class Machine(Core):
         # While an effect is under way, the host's `rests` is called only for a change.
         if not busy or wake != self._wake or self._quiet or self.catching_up:
             self._wake, self._quiet = wake, not busy
-            self.host.rests(wake)
+            self.owner.rests(wake)
         return False
 
     def _take(self, candidate: _Candidate) -> None:
@@ -397,7 +398,7 @@ class Machine(Core):
         for began in self.journal.effects.values():
             if self._taken_by(began, "began") is None:
                 return False
-        if not self.journal.stale or (why := self.host.reached(self.resting)) is None:
+        if not self.journal.stale or (why := self.owner.reached(self.resting)) is None:
             return True
         first = self.resting[0] if self.resting else None
         self.diverge(0 if first is None else first.id, why, None if first is None else first.task)
@@ -752,7 +753,7 @@ class Nursery:
         self._count += 1
         path = f"{self._id}/{self._count}."
         child = Branch(path, (*self._key, self._count), self._around, f"{path}0", path)
-        if (here := self._run.host.here) is not None:
+        if (here := self._run.owner.here) is not None:
             child.root = here(starts.root, 2, starts.entry)
         name = f"{getattr(fn, '__qualname__', fn)} (branch {child.path})"
 

@@ -48,7 +48,7 @@ from .core import (
     WasInterrupted,
     refuse,
 )
-from .host import Host
+from .host import Host, RunOwner
 from .machine import Machine, Nursery, Scope
 from .records import (
     ABSENT,
@@ -79,7 +79,8 @@ _LEFT_OPEN: Final = "the code entered a cancel scope and has not left it: use `w
 class Run(Machine):
     """One incarnation of a durable coroutine.
 
-    The owner of a run calls `deliver`, `tick` and `interrupt`. For everything else, the run calls its `Host`.
+    The owner of a run calls `deliver`, `tick` and `interrupt`. For everything else, the run calls its `Host`
+    and its `RunOwner`.
     The code gets the run as its first argument, and uses the run's operations. `run` is shielded from a
     cancellation of the task that awaits `run`, because that would look like a foreign cancellation. To stop a
     run, call `evict`.
@@ -99,9 +100,16 @@ class Run(Machine):
     __slots__ = ("_patches", "args", "beyond", "seed", "view", "view_turn")
 
     def __init__(
-        self, host: Host, records: Sequence[Record], codec: Codec, fresh: bool = False, dry: bool = False
+        self,
+        host: Host,
+        records: Sequence[Record],
+        codec: Codec,
+        owner: RunOwner,
+        fresh: bool = False,
+        dry: bool = False,
     ) -> None:
-        super().__init__(host, codec, RunJournal(host, records, not fresh, dry), Branch("", (), ()))
+        journal = RunJournal(host, records, not fresh, dry)
+        super().__init__(host, owner, codec, journal, Branch("", (), ()))
         self.args: Sequence[Node] = records[0][3]
         self.seed: str = records[0][4]
         self.beyond: Sequence[Record] = ()
@@ -158,9 +166,9 @@ class Run(Machine):
                     raise RuntimeError(_LEFT_OPEN)
             except BaseException as error:
                 left = self.left_by(error, scope)
-                self.host.concluded(error if left is None or type(left) is ContinuesAs else left)
+                self.owner.concluded(error if left is None or type(left) is ContinuesAs else left)
             else:
-                self.host.concluded(None)
+                self.owner.concluded(None)
         except Exception as error:
             left = error
         if not self.dying:

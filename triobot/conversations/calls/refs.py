@@ -181,7 +181,7 @@ class RecordedDoor:
         if conversation.dead or (writer := conversation.writer) is None:
             return
         put = self._operations.shared.keeping.put_now(place, key, value, writer)
-        writer.write([put, *writer.result_of(own, kind.value, result)])
+        writer.write([put, writer.unit.result(own, kind.value, result)])
 
     def _once(self, own: Id, stored: object) -> str:
         digest = hashlib.blake2b(encode_value(stored).encode(), digest_size=12).hexdigest()

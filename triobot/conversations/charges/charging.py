@@ -281,7 +281,7 @@ class RunningCharge:
         if writer is None or writer.over:
             self._operations.shared.work.commits.add(moved)
         else:
-            writer.write([*moved, *writer.result_of(own, "charge", value)])
+            writer.write([*moved, writer.unit.result(own, "charge", value)])
 
     # --- waiting
 

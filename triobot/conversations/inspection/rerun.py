@@ -18,13 +18,13 @@ import trio
 from ...base.authors import leaves
 from ...base.clock import StoppedClock, Timepiece
 from ...base.frozen import guarded
-from ...engine import ContinuesAs, Crashed, Diverged, End, Host, Record, Run, WasInterrupted
+from ...engine import ContinuesAs, Crashed, Diverged, End, Host, Record, Run, RunOwner, WasInterrupted
 from ...engine.core import Operation as OpenOperation
 from ...engine.records import CONTINUED, ENDED, ENDS, Id, times_of
 from ...errors import NondeterminismError, StepError
 from ...exact.verdicts import Parting
 from ...seams.resources import Opened
-from ..beginnings import Dry
+from ..beginnings import Dry, Replay
 from ..chat import handle_of
 from ..chat_actor import ChatActor
 from ..codec import CODEC
@@ -90,8 +90,8 @@ class Divergence:
 
 
 @final
-class Rerun(Host):
-    """Dry run of a conversation over its journal, and the host of that run.
+class Rerun(Host, RunOwner):
+    """Dry run of a conversation over its journal, and the host and the owner of that run.
 
     Attributes:
         divergence: why the replay stopped before the journal's end; None if the replay reached the end.
@@ -99,8 +99,6 @@ class Rerun(Host):
         changed: operations whose arguments differ from the recorded arguments; the replay accepted these
             operations.
     """
-
-    compares = True
 
     def __init__(
         self,
@@ -114,6 +112,7 @@ class Rerun(Host):
         self._look = look
         self._by, self._judged = changed, judged
         self.here = None if changed is None else changed.sites.here
+        self.parting = self._differs
         self.hangs = False
         self.divergence: Divergence | None = None
         self.changed: list[Divergence] = []
@@ -251,7 +250,7 @@ class Rerun(Host):
     def diverged(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
         self._parted_at = parting_line(error.id, task)
 
-    def parting(self, record: Record, op: OpenOperation) -> str | None:
+    def _differs(self, record: Record, op: OpenOperation) -> str | None:
         why = None if self._by is None else self._by.parting(record, op)
         is_judged = self._run is None or self._run.journal.given <= self._judged
         if why is None and record[4] != op.print and not is_judged:
@@ -333,7 +332,7 @@ async def open_rerun(
         limit = limit or TimeLimit(SECONDS)
         time, known, unseen = times_of(stored.records)
         rerun = Rerun(time, limit, (known if set_by is None else set_by) - unseen, look, changed, judged)
-        begin = Dry(stored, rerun, look or Onlooker(), limit, changed)
+        begin = Dry(Replay(stored, changed), rerun, rerun, look or Onlooker(), limit)
         conversation = Conversation.of(shared, actor.kept, *opening, row.sender_id, begin)
         try:
             nursery.start_soon(rerun.run, actor, conversation, begin, name=f"replay of {row.route}")

@@ -24,7 +24,7 @@ import trio
 from ...base.alarm_kinds import Alarm
 from ...errors import NondeterminismError, RecordError, UnreadableRecordError
 from ...seams.inbox import InboxRow
-from ...seams.journals import ConversationRow, Journal, ParkConversation
+from ...seams.journals import ConversationId, ConversationRow, Journal, ParkConversation, TakeInHand
 from ...seams.patience import await_store
 from ...seams.rooms import is_chat, told
 from ...seams.values import decode_value
@@ -32,7 +32,7 @@ from ...seams.writes import Write
 from ...store import Store
 from ...wire.events import Event, Join
 from ...wire.ids import ChatId
-from ..beginnings import Revived
+from ..beginnings import Replay
 from ..calls.signals import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, Signal, asked_of, stored_event
 from ..charges.paid import tell_parked
 from ..chat_actor import ChatActor
@@ -96,7 +96,7 @@ async def revive(actor: ChatActor, waiting: Sequence[Delivery]) -> None:
         except (NondeterminismError, UnreadableRecordError) as error:
             park(actor, _place_parked(actor, journal), error.what)
             continue
-        begin = Revived(stored, changed)
+        begin = Replay(stored, changed)
         conversation = Conversation.of(actor.shared, actor.kept, *opening, row.sender_id, begin)
         await _follow(actor, conversation, stored)
         actor.running.take(conversation)
@@ -132,8 +132,10 @@ async def _heal(store: Store, actor: ChatActor, conversation: Conversation) -> N
         actor.heals(conversation, await _waiting(store, actor.chat_id))
     row = replay.stored.row
     replay.stored = attrs.evolve(replay.stored, row=attrs.evolve(row, parked_because=None))
-    if conversation.writer is not None:
-        actor.work.commits.add(conversation.writer.freed(row.in_hand))
+    if (writer := conversation.writer) is not None and not writer.over:
+        # The crash count stays until the conversation rests.
+        now = writer.now()
+        writer.write([ParkConversation(row.id, now, None), *[TakeInHand(row.id, now)] * row.in_hand])
 
 
 async def _waiting(store: Store, chat_id: ChatId) -> Sequence[Delivery]:
@@ -170,9 +172,7 @@ async def _stand(conversation: Conversation) -> None:
     """
     replay = conversation.replay
     assert replay is not None
-    if (settled := replay.settled) is None:
-        return
-    seconds, given = PROMPT, -1
+    settled, seconds, given = replay.settled, PROMPT, -1
     while True:
         with trio.move_on_after(seconds):
             await settled.wait()
@@ -198,7 +198,7 @@ def _place_parked(actor: ChatActor, journal: Journal) -> Conversation:
         Join(actor.chat_id, None) if is_chat(actor.chat_id) else cast("Event", Signal(actor.chat_id, None))
     )
     delivery = Delivery(row.id, begun, row.started_at)
-    start, begin = Start(route, None), Revived(_readable(journal))
+    start, begin = Start(route, None), Replay(_readable(journal))
     conversation = Conversation.of(actor.shared, actor.kept, start, delivery, row.sender_id, begin)
     conversation.seat.parked = True
     actor.running.take(conversation)
@@ -225,14 +225,16 @@ def park(actor: ChatActor, conversation: Conversation, because: str, *, error: s
     actor.shared.crashes.tell_parked(name, facts.seq, because, todo)
     key = facts.key if stored is None else stored.row.key
     tell_parked(actor.shared, actor.chat_id, key)
-    writes: list[Write] = []
-    if stored is not None:
-        row, now = stored.row, actor.services.clock.now()
-        if (row.parked_because, row.error) == (because, error):
-            return  # the same parking is stored already
-        writes.append(ParkConversation(row.id, now, because, error))
-    elif conversation.writer is None or not conversation.writer.park(because, error):
-        return
+    writes: list[Write] = [
+        ParkConversation(ConversationId(facts.seq), actor.services.clock.now(), because, error)
+    ]
+    if stored is None:
+        if conversation.writer is None or conversation.writer.over:
+            return
+        conversation.writer.write(writes)
+        writes = []
+    elif (stored.row.parked_because, stored.row.error) == (because, error):
+        return  # the same parking is stored already
     new = stored is None or stored.row.parked_because is None
     if (said := actor.kept.texts.parked) and new and not facts.beside and is_chat(actor.chat_id):
         writes += [
