@@ -6,7 +6,7 @@ Each way has a class, with the data that only this way needs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import attrs
 import trio
@@ -16,7 +16,7 @@ from ..engine import Host, Record, RunOwner
 from ..seams.rooms import told
 from ..wire.events import Event
 from ..wire.ids import ChatId, SenderId
-from .calls.signals import room_of
+from .calls.signals import Halt, room_of
 from .revival.stored import Stored
 from .routes.declarations import Route
 from .routes.routing import Delivery, Start
@@ -58,6 +58,10 @@ class Facts:
     run_number: int
     id: str
 
+    def ended_by(self, halt: Halt) -> bool:
+        """Return whether a stop ends this run."""
+        return halt.ends(self.route.name, self.key)
+
     @property
     def told_place(self) -> str:
         """Name of the conversation's chat or room in errors and logs."""
@@ -90,15 +94,15 @@ class Carried:
 @final
 @frozen
 class Successor:
-    """The data of a conversation that starts when the conversation before it has called `continue_as`.
+    """The start of a conversation that begins when another conversation has ended.
 
     Attributes:
-        first: the first record.
+        first: the first record, written by `continue_as`; empty for any other start.
     """
 
     start: Start
     delivery: Delivery
-    first: Record = attrs.field(repr=False)
+    first: Record = attrs.field(factory=list[Any], repr=False)
 
 
 @final

@@ -116,8 +116,10 @@ class Scope(Generic[E_co]):
         operations.enter(OperationKind.SCOPE)
         scope.__enter__()
         if self._watch is not None:
-            self._watch.scope = scope.id
-            operations.actor.open_watch(operations.conversation, self._watch)
+            conversation, watch = operations.conversation, self._watch
+            watch.scope, watch.owner = scope.id, conversation.facts.owner
+            conversation.seat.watches = [*conversation.seat.watches, watch]
+            operations.actor.offer_queued(conversation, watch)
         return self
 
     def __exit__(

@@ -25,7 +25,7 @@ from ..seams.journals import EndConversation
 from ..seams.rooms import is_chat
 from ..seams.writes import Write
 from ..wire.ids import SenderId
-from .beginnings import Begin, Carried, Dry, Facts, InRow, Replay
+from .beginnings import Begin, Carried, Dry, Facts, InRow, Replay, Successor
 from .calls.signals import room_of
 from .charges.paid import Giving
 from .codec import CODEC
@@ -73,6 +73,7 @@ class Conversation(RunOwner):
             else None.
         refused: whether the platform refused an operation in the conversation's own chat, as when the user
             has left.
+        heir: the start of the interrupt that ends this conversation and takes its place; None without one.
         replay: the replay of a revived conversation; None for a new conversation.
         begin: how the conversation begins (`beginnings`); reset once the run is made.
         writer: writer of the journal; None before the run is made, and after the end.
@@ -92,6 +93,7 @@ class Conversation(RunOwner):
     here: Callable[[int, int, Any], int] | None = attrs.field(default=None, init=False)
     parting: Callable[[Record, Any], str | None] | None = attrs.field(default=None, init=False)
     giving: Giving | None = attrs.field(default=None, init=False)
+    heir: Successor | None = attrs.field(default=None, init=False)
     ending: Ending | None = attrs.field(default=None, init=False)
     refused: bool = attrs.field(default=False, init=False)
     evicted: bool = attrs.field(default=False, init=False)
@@ -294,7 +296,8 @@ class Conversation(RunOwner):
     def is_waiting(self) -> bool:
         """Whether the conversation only waits, so that an eviction loses nothing."""
         run = self.run
-        return self.seat.parked or (run is not None and run.is_waiting and not run.mailbox)
+        waits = run is not None and run.is_waiting and not run.mailbox
+        return self.seat.parked or (waits and self.heir is None)
 
     @property
     def texts(self) -> Texts:

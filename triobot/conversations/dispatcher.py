@@ -70,7 +70,7 @@ class Dispatcher:
         route = self.table.named(asked.name) if isinstance(asked, Call) and actor.running.live else None
         if isinstance(asked, Halt) or (route is not None and route.kind is RouteKind.INTERRUPT):
             self.inbox.skip(row.seq)
-            actor.jump(Delivery(row.seq, event, row.at, row.group))
+            actor.deliver(Delivery(row.seq, event, row.at, row.group), ahead=True)
             if not actor.mailbox.behind:
                 actor.mailbox.passed -= {row.seq}
 
@@ -151,13 +151,7 @@ class Dispatcher:
         actor.mailbox.latest = row.seq
         if actor.loading:
             return
-        delivery = Delivery(row.seq, event, row.at, row.group)
-        if actor.mailbox.behind:
-            actor.jump(delivery)
-        elif actor.deliver(delivery):
-            actor.mailbox.cursor = row.seq
-        else:
-            actor.mailbox.behind = True
+        actor.deliver(Delivery(row.seq, event, row.at, row.group), ahead=actor.mailbox.behind)
         if actor.is_empty:
             self.chats.drop(actor)
 
@@ -222,5 +216,5 @@ class Dispatcher:
         """
         inbox, actors = self.inbox, self.chats.actors
         rows = await self.services.store.backlog(after=inbox.cursor, limit=1) if inbox.behind else ()
-        since = [row.at for row in rows] + [actor.loads_at for actor in actors.values() if actor.loading]
+        since = [row.at for row in rows] + [actor.born for actor in actors.values() if actor.loading]
         return min((at for at in [*since, self.work.held_up_at] if at is not None), default=None)

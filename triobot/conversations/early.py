@@ -228,7 +228,7 @@ class EarlyDoor:
                 del self._lately[next(iter(self._lately))]
         self._actors[chat_id] = self._actors.pop(chat_id)  # the newest last
         self._shared.work.count("answered_at_once")
-        taken = writer.take(arrival, partial(actor.calls.take_back, actor))
+        taken = writer.take(arrival, partial(self._chats.take_back, actor))
         delivery = Delivery(_HAS_NO_NUMBER, event, arrival.at)
         wait.give(delivery, given.answer)
         conversation.bring(delivery)
@@ -303,7 +303,6 @@ class EarlyDoor:
         begin = InRow(begins.first)
         conversation = Conversation.of(actor.shared, actor.kept, begins.start, delivery, owner, begin)
         actor.sender = None if event.sender is None else event.sender.id
-        actor.running.live[owner] = conversation
         actor.calls.start(actor, conversation)
 
     def _has_begun(self, row: InboxRow) -> bool:

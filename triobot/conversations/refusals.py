@@ -1,24 +1,37 @@
-"""Events that no conversation takes: they are counted, dropped, or answered with a text."""
+"""Events that no conversation takes: they are counted, dropped, or answered with a text.
+
+A chat whose conversation is parked tells its user so, and offers a way out.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, cast, final
 
+import attrs
+
 from ..base.alarm_kinds import Alarm
 from ..errors import StoreError
+from ..seams.journals import ConversationId, ParkConversation
+from ..seams.rooms import is_chat
 from ..seams.values import decode_value, encode_value
-from ..seams.writes import PutData
+from ..seams.writes import PutData, Write
 from ..wire.events import Event, Message, Press, Submission
 from ..wire.ids import ChatId
 from ..wire.operations import SendMessage
-from .data import OURS, Kept, words_for
+from .charges.paid import tell_parked
+from .conversation import Conversation
+from .data import OURS, Kept
 from .routes.filters import Flood, is_payment
 from .routes.routing import BOARD, Delivery, Queue, Start, token_of
+from .running_set import ChatRouting, RunningSet
 from .shared import Shared
 from .texts import Texts
+
+log: Final = logging.getLogger("triobot.conversations")
 
 AGAIN: Final = 60_000
 """Milliseconds during which a chat is told at most once that its conversation can't go on."""
@@ -32,21 +45,22 @@ _LONGEST_COMMAND: Final = 64
 
 @final
 class Refusals:
-    """Handles the events of a chat that no conversation takes."""
+    """Handles the events of a chat that no conversation takes, and the chat's parked conversations."""
 
-    def __init__(self, shared: Shared, chat_id: ChatId, kept: Kept) -> None:
-        self._shared = shared
-        self._work = shared.work
-        self._chat_id = chat_id
-        self._kept = kept
-        self._services = shared.services
-        self._kept_back: set[int] = set()
+    def __init__(
+        self, shared: Shared, chat_id: ChatId, kept: Kept, running: RunningSet, routing: ChatRouting
+    ) -> None:
+        self._shared, self._work, self._services = shared, shared.work, shared.services
+        self._chat_id, self._kept = chat_id, kept
+        self._running, self._routing = running, routing
+        self._kept_back: frozenset[int] = frozenset()
         self._told_at: int | None = None
         self._offers: dict[int, tuple[str, int]] = {}
 
     def drop(self, delivery: Delivery, why: str, say: str = "") -> None:
         """Drop an event, and count it under the name `why`. Send the text `say`, at most once a minute."""
         event = delivery.event
+        self._routing.advise(delivery, why)
         self._work.count(why)
         self._work.commits.consumed([delivery.seq])
         if isinstance(event, Press):
@@ -74,18 +88,53 @@ class Refusals:
                 "tuple[int | None, dict[int, tuple[str, int]]]", decode_value(text)
             )
 
-    def answer(self, delivery: Delivery, conversation: int, start: Start | None) -> Queue | Start | None:
-        """Answer a message for a parked live conversation.
+    def park(self, conversation: Conversation, because: str, *, error: str | None = None) -> None:
+        """Store that a conversation is parked. Alert an operator, and tell the user once."""
+        facts, stored = conversation.facts, None if (replay := conversation.replay) is None else replay.stored
+        self._work.count("parked")
+        log.error("conversation %s of %s is parked: %s", facts.route.name, facts.told_place, because)
+        todo = "deploy code that can go on with it, or end it"
+        if conversation.writer is not None and conversation.writer.lost:
+            todo = "start the bot again, and it goes on with what is stored"
+        name = facts.route.name if stored is None else stored.row.route
+        self._shared.crashes.tell_parked(name, facts.seq, because, todo)
+        tell_parked(self._shared, self._chat_id, facts.key if stored is None else stored.row.key)
+        now = self._services.clock.now()
+        writes: list[Write] = [ParkConversation(ConversationId(facts.seq), now, because, error)]
+        if stored is None:
+            if conversation.writer is None or conversation.writer.over:
+                return
+            conversation.writer.write(writes)
+            writes = []
+        elif (stored.row.parked_because, stored.row.error) == (because, error):
+            return  # the same parking is stored already
+        new = stored is None or stored.row.parked_because is None
+        if (said := self._kept.texts.parked) and new and not facts.beside and is_chat(self._chat_id):
+            self._told_at = now
+            writes += [*self._shared.cleanup.tell(self._chat_id, facts.seq, said), self._record()]
+        self._work.commits.add(writes)
+
+    def queue(self, delivery: Delivery) -> Queue | Start | None:
+        """Answer an event that has to wait, if it waits for a parked conversation.
 
         The user is told that the conversation can't go on. A command that starts a conversation is answered
         with an offer instead: the same command again ends the parked conversation, and starts anew.
 
-        Args:
-            start: the conversation that the message would start.
-
         Returns:
-            Queue if the message must wait; `start` if the message accepts the offer; None otherwise.
+            Queue if the event must wait; the start if the event accepts the offer; None otherwise.
         """
+        live = self._running.live.get(self._running.owner_of(delivery.event))
+        if live is not None and live.seat.parked and isinstance(delivery.event, Message):
+            answer = self._answer(delivery, live, self._routing.afresh(delivery))
+            if not isinstance(answer, Queue):
+                return answer
+        if waiting := self._running.kept_for(delivery):
+            self._keep(delivery, waiting[0].facts.seq)
+        return Queue()
+
+    def _answer(self, delivery: Delivery, parked: Conversation, start: Start | None) -> Queue | Start | None:
+        """Answer a message for a parked live conversation; `start` is what the message would start."""
+        conversation = parked.facts.seq
         name, at = self._offers.get(conversation, ("", 0))
         offered = at if start is not None and name == start.route.name else None
         # A message from before the offer was meant for the parked conversation. Without an offer, the start
@@ -99,7 +148,7 @@ class Refusals:
         elif delivery.at < offered + READ_IN:
             self.drop(delivery, "offered_afresh")
         else:
-            return start
+            return attrs.evolve(start, interrupted=parked.facts.route.name)
         return None
 
     def _regret(self, delivery: Delivery, conversation: int) -> None:
@@ -109,11 +158,6 @@ class Refusals:
         if told_at is None or told_at > now or delivery.at >= told_at + AGAIN:
             self._told_at = now
             self._say(lambda texts: texts.parked, conversation)
-
-    def regretted(self) -> PutData:
-        """Record that the user is being told; return the write, to be stored with the message."""
-        self._told_at = self._services.clock.now()
-        return self._record()
 
     def _offer_afresh(self, delivery: Delivery, conversation: int, route: str) -> None:
         """Offer to leave a parked conversation for a route; valid until that conversation goes on or ends."""
@@ -125,14 +169,12 @@ class Refusals:
         self._offers[conversation] = route, delivery.at
         self._say(lambda texts: texts.afresh.replace("{command}", command), conversation, [delivery.seq])
 
-    def over(self, conversation: int, *, last: bool) -> None:
-        """Forget the offer to leave a parked conversation, because the conversation continues or has ended.
-
-        Args:
-            last: whether no other conversation is parked, so that everything is forgotten.
-        """
-        had = self._offers.pop(conversation, None) is not None
-        if last and self._told_at is not None:
+    def over(self, conversation: Conversation) -> None:
+        """Forget that a conversation was parked, because it continues or has ended."""
+        self._shared.crashes.parked_no_more(conversation.facts.seq)
+        had = self._offers.pop(conversation.facts.seq, None) is not None
+        others = any(other.seat.parked for other in self._running.all() if other is not conversation)
+        if not others and self._told_at is not None:
             self._told_at = None
             self._offers.clear()
             had = True
@@ -147,16 +189,16 @@ class Refusals:
         """Send a text about a conversation, now or at the next start; the text and `_record` are one unit."""
 
         def say(said: str) -> None:
-            told = self._shared.cleanup.tell(self._chat_id, conversation, said) if said else ()
+            told = self._shared.cleanup.tell(self._chat_id, conversation, said)
             self._work.commits.consumed(answered, [self._record(), *told])
 
         self._choose(words, say)
 
-    def keep(self, delivery: Delivery, conversation: int) -> None:
+    def _keep(self, delivery: Delivery, conversation: int) -> None:
         """Tell the user that the event waits until its conversation can go on; once for each event."""
         if delivery.seq in self._kept_back:
             return
-        self._kept_back.add(delivery.seq)
+        self._kept_back |= {delivery.seq}
         if not isinstance(delivery.event, Press):
             self._regret(delivery, conversation)
         if delivery.at < self._services.store.opening().at:
@@ -170,6 +212,7 @@ class Refusals:
     def expire(self, delivery: Delivery) -> None:
         """Answer a button or form as expired; the second click of a double click gets an empty answer."""
         event = delivery.event
+        self._routing.advise(delivery, "expired")
         self._work.count("expired")
         self._work.commits.consumed([delivery.seq])
         question = self.question_of(event)
@@ -180,18 +223,18 @@ class Refusals:
 
     def _choose(self, words: Callable[[Texts], str], say: Callable[[str], None]) -> None:
         """Call `say` with the chat's text: now if the chat's data is in memory, else later."""
-        if self._kept.values is None and not isinstance(self._services.texts, Texts):
-            self._work.beside(partial(self._choose_later, words, say))
-        else:
+
+        async def choose() -> None:
+            # Other code reports a store that can't be read. An answer in the default language is better than
+            # no answer.
+            with suppress(StoreError):
+                await self._kept.load()
             say(words(self._kept.texts))
 
-    async def _choose_later(self, words: Callable[[Texts], str], say: Callable[[str], None]) -> None:
-        stored: Mapping[str, str] = {}
-        # Other code reports a store that can't be read. An answer in the default language is better than no
-        # answer.
-        with suppress(StoreError):
-            stored = await self._shared.keeping.stored(self._chat_id)
-        say(words(words_for(self._services.texts, stored.get)))
+        if self._kept.is_unread and not isinstance(self._services.texts, Texts):
+            self._work.beside(choose)
+        else:
+            say(words(self._kept.texts))
 
     def _tell(self, event: Event, said: str) -> None:
         if isinstance(event, Press):

@@ -15,7 +15,7 @@ from ..wire.ids import ChatId
 from .chat_actor import ChatActor, DispatcherCalls
 from .inbox_reader import InboxReader
 from .inspection.portrait import Portrait, portray
-from .revival.reviving import CatchingUp, park
+from .revival.reviving import CatchingUp
 from .shared import Shared
 from .tasks import ConversationTasks
 from .timers import Waking
@@ -40,10 +40,7 @@ class ChatRegistry:
         self.actors: dict[ChatId, ChatActor] = {}
         self.catching_up = CatchingUp(shared)
         self.waking = Waking(shared.services, shared.commits, shared.timers, self.recall)
-        start, room = tasks.start, self.catching_up.room
-        self._calls = DispatcherCalls(
-            start=start, park=park, room=room, over=self.drop, take_back=self.take_back
-        )
+        self._calls = DispatcherCalls(start=tasks.start, room=self.catching_up.room, over=self.drop)
 
     def actor_for(self, row: InboxRow) -> ChatActor:
         """Return the chat of an event's row, and make it the chat with the newest event.
@@ -83,7 +80,6 @@ class ChatRegistry:
 
     def _load(self, actor: ChatActor) -> None:
         actor.loading = actor.mailbox.behind = True
-        actor.loads_at = self._shared.services.clock.now()
         self.catching_up.room(actor)
 
     def recall(self, chat_id: ChatId) -> None:
@@ -98,7 +94,7 @@ class ChatRegistry:
 
     async def _retry(self, chat_id: ChatId) -> None:
         actor = self.actors.get(chat_id)
-        while actor is not None and not actor.can_reload:
+        while actor is not None and (actor.loading or not actor.running.is_waiting):
             await self._work.less_busy.park()
             if self.actors.get(chat_id) is not actor:
                 return  # the chat was dropped, or reloaded already

@@ -8,8 +8,9 @@ there is one, else to the chat's live conversation. `ChatRouting` decides what b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Final, TypeAlias, TypeVar, final
 
 import attrs
@@ -17,21 +18,22 @@ import attrs
 from ..seams.rooms import is_chat
 from ..wire.events import Event, Join, Leave, Message, Press, Submission
 from ..wire.ids import ChatId, RefId, SenderId
-from .calls.signals import Halt, Order, Place, is_signal, room_of
+from .beginnings import Successor
+from .calls.signals import Place, is_signal, room_of
 from .conversation import Conversation
 from .data import Kept
-from .mailbox import Mailbox, ends
+from .mailbox import Mailbox
 from .notices import Unheard, Untaken
 from .routes import routing
 from .routes.declarations import Table
 from .routes.filters import Setting, is_payment
-from .routes.routing import Case, Decision, Delivery, Drop, Give, Queue, Start, Unfit, Wait, Watch
+from .routes.routing import Case, Decision, Delivery, Give, Queue, Start, Unfit, Wait, Watch
 from .running.failures import report_filter
 from .shared import Shared
 
+_IS_WAITING: Final = attrgetter("is_waiting")
 W = TypeVar("W", Wait, Watch)
 Waits: TypeAlias = Sequence[Wait]
-Due: TypeAlias = tuple[Start, Delivery]
 MANY: Final = 8
 """With fewer live conversations than this, every event is offered to all of them."""
 
@@ -46,6 +48,16 @@ def _saw(taker: Wait | Watch, event: Event, at: int | None) -> bool:
     return at is None or taker.since <= at or not isinstance(event, Message)
 
 
+def _in_order(takers: list[W], event: Event) -> list[W]:
+    """Sort waits or blocks: those that belong to the event's sender come first, newer before older."""
+    sender = None if event.sender is None else event.sender.id
+
+    def place(taker: W) -> tuple[bool, int, tuple[int, int]]:
+        return sender is not None and taker.owner == sender, taker.since, taker.opened
+
+    return sorted(takers, key=place, reverse=True)
+
+
 @final
 class RunningSet:
     """The conversations of one chat that run, or are about to run.
@@ -54,20 +66,15 @@ class RunningSet:
         live: live conversations by owner; the chat's own has the key None.
         asides: running asides, oldest first.
         asides_due: asides that start when fewer are running.
-        next: by owner, the interrupt that starts when the interrupted conversation has ended.
-        heirs: by owner, the conversation of an interrupt in `next`. An interrupt is listed here if its first
-            record is in the unit that ends the interrupted conversation.
     """
 
-    __slots__ = ("_opened", "_table", "asides", "asides_due", "heirs", "live", "next")
+    __slots__ = ("_opened", "_table", "asides", "asides_due", "live")
 
     def __init__(self, table: Table) -> None:
         self.live: Final[dict[SenderId | None, Conversation]] = {}
         # Most chats never use these fields, so the fields are allocated at the first use.
         self.asides: Sequence[Conversation] = ()
-        self.asides_due: Sequence[Due] = ()
-        self.next: Final[dict[SenderId | None, Due]] = {}
-        self.heirs: Final[dict[SenderId | None, Conversation]] = {}
+        self.asides_due: Sequence[Successor] = ()
         self._table = table
         self._opened = 0
 
@@ -78,17 +85,24 @@ class RunningSet:
         else:
             self.live[conversation.facts.owner] = conversation
 
-    def remove(self, conversation: Conversation) -> Due | None:
+    def remove(self, conversation: Conversation) -> Successor | None:
         """Remove a conversation that has ended. Return the start that waited for the end, if any."""
-        if conversation in self.asides:
+        beside = conversation in self.asides
+        if beside:
             self.asides = [aside for aside in self.asides if aside is not conversation]
-            writer = conversation.writer
-            if not self.asides_due or (writer is not None and writer.successor is not None):
-                return None
-            due, *self.asides_due = self.asides_due
-            return due
-        del self.live[conversation.facts.owner]
-        return self.next.pop(conversation.facts.owner, None)
+        else:
+            del self.live[conversation.facts.owner]
+        if (writer := conversation.writer) is not None and writer.successor is not None:
+            return writer.successor
+        if not (beside and self.asides_due):
+            return None
+        due, *self.asides_due = self.asides_due
+        return due
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a reload from the store would bring back everything that runs here."""
+        return not self.asides_due and all(map(_IS_WAITING, self.all()))
 
     def all(self) -> list[Conversation]:
         """Return all conversations: the asides, newest first, then the live conversations."""
@@ -136,7 +150,7 @@ class RunningSet:
         if is_signal(delivery.event):
             return True
         mine = self.live.get(self.owner_of(delivery.event)) is conversation
-        return mine and not self.is_typed_for_parked(delivery)
+        return mine and not (isinstance(delivery.event, Message) and self.kept_for(delivery))
 
     def queued_for(self, conversation: Conversation, waiting: Sequence[Delivery]) -> Sequence[Delivery]:
         """Return the queued events that must be routed again when a conversation ends."""
@@ -178,10 +192,10 @@ class RunningSet:
             conversations, owner = [other for other in conversations if other.facts.owner != owner], None
         own = self.live.get(owner)
         seen = [wait for one in conversations for wait in one.seat.waits if _saw(wait, event, at)]
-        waits = self._in_order(seen, event)
+        waits = _in_order(seen, event)
         if own is None:
             return waits, None
-        waits += self._in_order([wait for wait in own.seat.waits if wait not in seen], event)[::-1]
+        waits += _in_order([wait for wait in own.seat.waits if wait not in seen], event)[::-1]
         mine = list(own.seat.waits)
         if own.seat.awaited:
             # An aside that delivers paid goods asks its questions in place of the conversation with the
@@ -222,10 +236,6 @@ class RunningSet:
             if conversation.seat.parked and routing.concerns(event, conversation.facts.owner)
         ]
 
-    def is_typed_for_parked(self, delivery: Delivery) -> bool:
-        """Return whether the event is a message that a parked aside may be waiting for."""
-        return isinstance(delivery.event, Message) and bool(self.kept_for(delivery))
-
     def watches(self, event: Event, at: int | None = None) -> Sequence[Watch]:
         """Return all open blocks that an event may end; `at` as for `waits`."""
         alone = not self.asides and len(self.live) == 1
@@ -238,42 +248,23 @@ class RunningSet:
             for watch in one.seat.watches
             if one is own or _saw(watch, event, at)
         ]
-        return self._in_order(seen, event) if len(seen) > 1 else seen
-
-    def _in_order(self, takers: list[W], event: Event) -> list[W]:
-        """Sort waits or blocks: those that belong to the event's sender come first, newer before older."""
-        sender = None if event.sender is None else event.sender.id
-
-        def place(taker: W) -> tuple[bool, int, tuple[int, int]]:
-            return sender is not None and taker.owner == sender, taker.since, taker.opened
-
-        return sorted(takers, key=place, reverse=True)
+        return _in_order(seen, event) if len(seen) > 1 else seen
 
     # --- stops
 
-    def halt(self, halt: Halt) -> Sequence[Delivery]:
-        """Remove the queued starts that `halt` stops, and return their events."""
-        dropped = [delivery for _, delivery in self.asides_due if ends(halt, delivery)]
-        kept = [due for due in self.asides_due if due[1] not in dropped]
-        self.asides_due = kept
-        for owner, (_, delivery) in list(self.next.items()):
-            if ends(halt, delivery):
-                dropped.append(delivery)
-                del self.next[owner]
+    def take_out(self, which: Callable[[Delivery], bool]) -> Sequence[Delivery]:
+        """Remove the starts that wait for an end, if `which` is true for the event. Return the events."""
+        dropped = [due.delivery for due in self.asides_due if which(due.delivery)]
+        self.asides_due = [due for due in self.asides_due if due.delivery not in dropped]
         for conversation in self.all():
+            if (due := conversation.heir) is not None and which(due.delivery):
+                dropped.append(due.delivery)
+                conversation.heir = None
             writer = conversation.writer
-            successor = None if writer is None else writer.successor
-            if writer is not None and successor is not None and ends(halt, successor.delivery):
-                dropped.append(successor.delivery)
+            if writer is not None and (due := writer.successor) is not None and which(due.delivery):
+                dropped.append(due.delivery)
                 writer.successor = None
         return dropped
-
-    def clear(self) -> Sequence[Delivery]:
-        """Remove all queued starts, and return their events."""
-        waiting = [delivery for _, delivery in (*self.next.values(), *self.asides_due)]
-        self.next.clear()
-        self.asides_due = ()
-        return waiting
 
 
 @final
@@ -314,13 +305,14 @@ class ChatRouting:
         """Decide where the next event of the chat goes."""
         waits, live = self._places.waits(delivery.event, delivery.at)
         watches = self._places.watches(delivery.event, delivery.at)
-        if live is not None and self._places.is_typed_for_parked(delivery):
+        if live is not None and isinstance(delivery.event, Message) and self._places.kept_for(delivery):
             return Queue()  # the message is for the parked aside
         return routing.decide(self._case(delivery, watches, waits, live))
 
-    def jump(self, delivery: Delivery) -> Drop | Start | Give | Halt | Order | None:
-        """Decide where an event goes ahead of earlier events. Return None if the event isn't urgent."""
-        return routing.jump(self._case(delivery, self._places.watches(delivery.event, delivery.at)))
+    def jump(self, delivery: Delivery) -> Decision:
+        """Decide where an event goes ahead of earlier events. An event that isn't urgent is queued."""
+        watches = self._places.watches(delivery.event, delivery.at)
+        return routing.jump(self._case(delivery, watches)) or Queue()
 
     def decide_at_rest(self, delivery: Delivery) -> Decision:
         """Decide about an event as in a chat without conversations."""
@@ -376,8 +368,10 @@ class ChatRouting:
         mine = queued.seq < seq and running.owner_of(queued.event) == owner and not is_signal(queued.event)
         return mine and all(conversation is live for conversation in running.kept_for(queued))
 
-    def offer(self, delivery: Delivery, conversation: Conversation, wait: Wait, *, resting: bool) -> Decision:
-        """Decide whether a conversation's wait takes a queued event.
+    def offer(
+        self, delivery: Delivery, conversation: Conversation, taker: Wait | Watch, *, resting: bool
+    ) -> Decision:
+        """Decide whether a conversation's wait takes a queued event, or whether the event ends the block.
 
         Args:
             resting: whether the task rests in the wait. If so, the wait's `otherwise` handles events that
@@ -385,18 +379,13 @@ class ChatRouting:
         """
         if not self._places.is_for(delivery, conversation):
             return Queue()
+        if isinstance(taker, Watch):
+            return routing.end(self._case(delivery, (taker,))) or Queue()
         event, setting = delivery.event, self._setting(delivery)
-        if (taken := routing.offer(event, setting, wait)) is not None:
+        if (taken := routing.offer(event, setting, taker)) is not None:
             return taken
         queues = not resting or self._places.kept_for(delivery)
-        return Queue() if queues else routing.unfit(event, setting, wait)
-
-    def end(self, conversation: Conversation, watch: Watch) -> tuple[Give, Delivery] | None:
-        """Return the first queued event that ends a conversation's block, if there is one."""
-        for delivery in (one for one in self._mailbox.waiting if self._places.is_for(one, conversation)):
-            if (ended := routing.end(self._case(delivery, (watch,)))) is not None:
-                return ended, delivery
-        return None
+        return Queue() if queues else routing.unfit(event, setting, taker)
 
     def drains(self, conversation: Conversation, queued: Delivery) -> bool:
         """Return whether a drain of a conversation takes a queued event.

@@ -57,7 +57,8 @@ class ConversationTasks:
         return all(one.is_waiting or _waits_for_platform(one.run) for one in self.running)
 
     def start(self, actor: ChatActor, conversation: Conversation) -> None:
-        """Start the task of a chat's conversation."""
+        """Register a conversation in its chat, and start its task."""
+        actor.running.take(conversation)
         if self._work.nursery is None or self._work.stopping:
             return
         self._work.count("started")

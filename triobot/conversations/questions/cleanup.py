@@ -23,6 +23,7 @@ import trio
 
 from ...errors import NotDeliveredError, TriobotError
 from ...seams.outbox import Outbox, Urgency
+from ...seams.rooms import is_chat
 from ...seams.values import decode_value, encode_value
 from ...seams.writes import PutData, Write
 from ...wire.ids import ChatId, MessageId
@@ -214,9 +215,13 @@ class Cleanup:
     def tell(self, chat_id: ChatId, conversation: int, words: str) -> Sequence[PutData]:
         """Queue a message about a conversation, and record the text as owed until the message is sent.
 
+        An empty text, or a text for a room, is not sent.
+
         Returns:
             Writes that store the owed text, for the transaction of the change that the message reports.
         """
+        if not (words and is_chat(chat_id)):
+            return ()
         self._begin(chat_id, f"{_SAY}{conversation}", _Owed(words, kept=True))
         return [self._all(chat_id)]
 

@@ -24,17 +24,15 @@ import trio
 from ...base.alarm_kinds import Alarm
 from ...errors import NondeterminismError, RecordError, UnreadableRecordError
 from ...seams.inbox import InboxRow
-from ...seams.journals import ConversationId, ConversationRow, Journal, ParkConversation, TakeInHand
+from ...seams.journals import ConversationRow, Journal, ParkConversation, TakeInHand
 from ...seams.patience import await_store
 from ...seams.rooms import is_chat, told
 from ...seams.values import decode_value
-from ...seams.writes import Write
 from ...store import Store
 from ...wire.events import Event, Join
 from ...wire.ids import ChatId
-from ..beginnings import Replay
+from ..beginnings import Replay, Successor
 from ..calls.signals import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, Signal, asked_of, stored_event
-from ..charges.paid import tell_parked
 from ..chat_actor import ChatActor
 from ..conversation import Conversation, Ending
 from ..routes.declarations import Route, RouteKind
@@ -87,19 +85,18 @@ async def revive(actor: ChatActor, waiting: Sequence[Delivery]) -> None:
             continue
         if crashes.condemns(row):
             because = f"the code of {row.route} was at work each of the {CRASHES} times that the program died"
-            park(actor, _place_parked(actor, journal), because, error=crashes.build)
+            actor.refusals.park(_place_parked(actor, journal), because, error=crashes.build)
             continue
         try:
             stored = read_stored(journal)
             opening = fitting(stored, table)
             changed = None if code is None else await code.compare(store, row, stored.records)
         except (NondeterminismError, UnreadableRecordError) as error:
-            park(actor, _place_parked(actor, journal), error.what)
+            actor.refusals.park(_place_parked(actor, journal), error.what)
             continue
         begin = Replay(stored, changed)
         conversation = Conversation.of(actor.shared, actor.kept, *opening, row.sender_id, begin)
         await _follow(actor, conversation, stored)
-        actor.running.take(conversation)
         if row is rows[-1] and row.parked_because is None and stored.interrupted_by is None:
             actor.mailbox.shown = conversation, waiting
         actor.work.count("revived")
@@ -111,7 +108,7 @@ async def revive(actor: ChatActor, waiting: Sequence[Delivery]) -> None:
                 healed.append(conversation)
     # Whether a message was typed for an aside is known once all live conversations are loaded.
     for conversation in healed:
-        actor.heals(conversation, await _waiting(store, actor.chat_id))
+        await _drop_early(store, actor, conversation)
 
 
 async def _is_to_end(store: Store, row: ConversationRow) -> bool:
@@ -127,15 +124,23 @@ async def _heal(store: Store, actor: ChatActor, conversation: Conversation) -> N
     """Unpark a conversation; drop waiting events that don't answer a question on the screen."""
     replay = conversation.replay
     assert replay is not None
-    actor.parked_no_more(conversation)
+    actor.refusals.over(conversation)
     if not conversation.facts.beside:
-        actor.heals(conversation, await _waiting(store, actor.chat_id))
+        await _drop_early(store, actor, conversation)
     row = replay.stored.row
     replay.stored = attrs.evolve(replay.stored, row=attrs.evolve(row, parked_because=None))
     if (writer := conversation.writer) is not None and not writer.over:
         # The crash count stays until the conversation rests.
         now = writer.now()
         writer.write([ParkConversation(row.id, now, None), *[TakeInHand(row.id, now)] * row.in_hand])
+
+
+async def _drop_early(store: Store, actor: ChatActor, conversation: Conversation) -> None:
+    """Drop messages that came too early for a conversation that goes on after it was parked."""
+    waiting = await _waiting(store, actor.chat_id)
+    for delivery in actor.routing.typed_while_parked(conversation, waiting):
+        actor.mailbox.passed |= {delivery.seq}
+        actor.refusals.drop(delivery, "typed_while_parked")
 
 
 async def _waiting(store: Store, chat_id: ChatId) -> Sequence[Delivery]:
@@ -161,7 +166,8 @@ async def _follow(actor: ChatActor, conversation: Conversation, stored: Stored) 
     decision = actor.routing.jump(delivery)
     if isinstance(decision, Start) and interrupts(decision):
         conversation.ending = Ending.INTERRUPTED
-        actor.running.next[conversation.facts.owner] = decision, delivery
+        decision = attrs.evolve(decision, interrupted=conversation.facts.route.name)
+        conversation.heir = Successor(decision, delivery)
         actor.mailbox.passed |= {seq}
 
 
@@ -213,37 +219,6 @@ def _readable(journal: Journal) -> Stored:
         return Stored(journal.row, ())
 
 
-def park(actor: ChatActor, conversation: Conversation, because: str, *, error: str | None = None) -> None:
-    """Store that a conversation is parked. Alert an operator, and tell the user once."""
-    facts, stored = conversation.facts, None if (replay := conversation.replay) is None else replay.stored
-    actor.work.count("parked")
-    log.error("conversation %s of %s is parked: %s", facts.route.name, facts.told_place, because)
-    todo = "deploy code that can go on with it, or end it"
-    if conversation.writer is not None and conversation.writer.lost:
-        todo = "start the bot again, and it goes on with what is stored"
-    name = facts.route.name if stored is None else stored.row.route
-    actor.shared.crashes.tell_parked(name, facts.seq, because, todo)
-    key = facts.key if stored is None else stored.row.key
-    tell_parked(actor.shared, actor.chat_id, key)
-    writes: list[Write] = [
-        ParkConversation(ConversationId(facts.seq), actor.services.clock.now(), because, error)
-    ]
-    if stored is None:
-        if conversation.writer is None or conversation.writer.over:
-            return
-        conversation.writer.write(writes)
-        writes = []
-    elif (stored.row.parked_because, stored.row.error) == (because, error):
-        return  # the same parking is stored already
-    new = stored is None or stored.row.parked_because is None
-    if (said := actor.kept.texts.parked) and new and not facts.beside and is_chat(actor.chat_id):
-        writes += [
-            *actor.shared.cleanup.tell(actor.chat_id, facts.seq, said),
-            actor.refusals.regretted(),
-        ]
-    actor.work.commits.add(writes)
-
-
 def _unknown(row: ConversationRow) -> Route:
     async def nothing(_: object) -> None:
         raise AssertionError("a parked conversation doesn't run")
@@ -271,9 +246,10 @@ class CatchingUp:
         return len(self._stalled)
 
     def room(self, actor: ChatActor) -> None:
-        """Read further events of a chat that was behind, and has room again."""
-        self._stalled[actor] = None
-        self._stall.set()
+        """Load a chat, or read further events of a chat that was behind, and has room again."""
+        if actor.mailbox.behind and (actor.loading or actor.routing.has_room):
+            self._stalled[actor] = None
+            self._stall.set()
 
     async def keep_up(self) -> None:
         """Read further events of chats that have room again, until cancelled."""
@@ -361,11 +337,7 @@ class CatchingUp:
                     break
                 if (delivery := self._delivery(row, says=room)) is None:
                     continue
-                if not room:
-                    actor.jump(delivery)
-                elif actor.deliver(delivery):
-                    mailbox.cursor = row.seq
-                else:
+                if not actor.deliver(delivery, ahead=not room):
                     room = False
             seen = min(rows[-1].seq, latest) if len(rows) == PAGE else latest
             if room:

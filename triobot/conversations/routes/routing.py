@@ -346,7 +346,7 @@ def is_beside(start: Start) -> bool:
 def interrupts(start: Start) -> bool:
     """Whether the start ends the live conversation."""
     own = start.call is None or start.call.place is Place.OWN
-    return own and start.route.kind is RouteKind.INTERRUPT
+    return start.interrupted is not None or (own and start.route.kind is RouteKind.INTERRUPT)
 
 
 @final
