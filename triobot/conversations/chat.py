@@ -705,7 +705,7 @@ class Chat(Room[E_co]):
         """
         buttons = options if isinstance(options, Buttons) or options is None else Buttons(options)
         what = (amount, text, item, currency, buttons, expires, late, otherwise)
-        return cast("N | None", await charging.charge(self._operations, *what))
+        return cast("N | None", await charging.sell(self._operations, "button", *what))
 
     async def invoice(
         self,
@@ -731,7 +731,9 @@ class Chat(Room[E_co]):
 
         Platform: interface section 4.1.
         """
-        await charging.invoice(self._operations, amount, text, item, expires, late, otherwise)
+        await charging.sell(
+            self._operations, "invoice", amount, text, item, "IRR", None, expires, late, otherwise
+        )
 
     # --- other routes
 

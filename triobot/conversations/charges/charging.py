@@ -385,8 +385,9 @@ def _not_sent(error: Exception, *, twice: bool) -> Sequence[PaymentEnd]:
 Late: TypeAlias = Literal["deliver", "refund"]
 
 
-async def charge(
+async def sell(
     operations: Operations,
+    kind: Literal["button", "invoice"],
     amount: int,
     text: str,
     item: object,
@@ -396,90 +397,16 @@ async def charge(
     late: Late,
     otherwise: OtherwisePolicy | None,
 ) -> object:
-    """Send a payment button and wait for the payment, or return the key of another pressed button."""
-    if expires is not None:
+    """Send a payment button or an invoice, and wait until it is paid and the goods are given.
+
+    Returns:
+        None once the goods are given; or the key of another button that the user pressed.
+
+    Raises: as `Chat.charge`; UnrecordableError: the item can't be recorded.
+    """
+    chat_id, words = operations.chat_id, operations.conversation.texts
+    if kind == "button" and expires is not None:
         check_integer("expires", expires, least=1, most=BUTTON_LIFE)
-    actor = expires or BUTTON_LIFE
-    asked = _asked(operations, "button", amount, text, item, currency, late, actor)
-    token = new_token(operations.run)
-    keys = {question_data(token, key): key for key in (keys_of(options).values() if options else ())}
-    more = keyboard_of(options, token).rows if options else ()
-
-    def look(event: Event, setting: Setting) -> object | None:
-        return (keys[event.value],) if isinstance(event, Press) and event.value in keys else None
-
-    said = policy(otherwise, operations.conversation.texts.want_payment)
-    wait = Wait(look, said, question=True, token=token)
-
-    def first(number: RefId) -> SendMessage:
-        pay = PayButton(operations.conversation.texts.pay, amount, number, currency, text)
-        return SendMessage(asked.chat_id, text, inline_keyboard=InlineKeyboard(((pay,), *more)))
-
-    return await _sell(operations, asked, wait, first)
-
-
-async def invoice(
-    operations: Operations,
-    amount: int,
-    text: str,
-    item: object,
-    expires: int | None,
-    late: Late,
-    otherwise: OtherwisePolicy | None,
-) -> None:
-    """Send an invoice, and wait until it is paid on the wallet page and the goods are given."""
-    actor = BUTTON_LIFE if expires is None else expires
-    asked = _asked(operations, "invoice", amount, text, item, "IRR", late, actor)
-    operation = CreateInvoice(asked.chat_id, amount, text, expire_time=expires)
-    said = policy(otherwise, operations.conversation.texts.want_payment)
-    wait = Wait(lambda event, setting: None, said, question=True)
-    await _sell(operations, asked, wait, lambda number: operation)
-
-
-async def _sell(
-    operations: Operations,
-    asked: Charge,
-    wait: Wait,
-    first: Callable[[RefId], SendMessage | CreateInvoice],
-) -> object:
-    """Send the request `first`. Return None once the goods are given, or return the key of another button
-    that the user pressed.
-    """
-    with open_wait(operations, wait):
-        opened = RunningCharge(operations, wait, asked)
-        async with opened:
-            await opened.send(first(opened.id))
-            # The ledger counts the time from the same moment, so a slow send can't outlast its button.
-            answer: Captured | tuple[object] | None = None
-            with Scope(operations, inf, at=asked.expires_at):
-                answer = await opened.wait()
-            if answer is None:
-                raise PaymentExpiredError
-            if not isinstance(answer, Captured):
-                return answer[0]
-            await opened.goods(answer)
-            return None
-
-
-def _asked(
-    operations: Operations,
-    kind: Literal["button", "invoice"],
-    amount: int,
-    text: str,
-    item: object,
-    currency: Currency,
-    late: Late,
-    actor: float,
-) -> Charge:
-    """Check the arguments and return the charge to open; `RunningCharge` sets its owner.
-
-    Raises:
-        LocalProtocolError: the amount is not a whole number from 1 up, or `currency` or `late` is no allowed
-            word.
-        UnrecordableError: the item can't be recorded.
-        ConfigError: no aside gives the goods.
-    """
-    chat_id = operations.chat_id
     operations.enter(OperationKind.CHARGE)
     check_integer("amount", amount, least=1)
     if currency not in ("IRR", "coin"):
@@ -488,14 +415,36 @@ def _asked(
         raise LocalProtocolError("late", 'is "deliver" or "refund"')
     record = encode_value(item)
     refuse_without_aside(operations.shared.table, chat_id, item)
-    return Charge(
-        kind,
-        chat_id,
-        amount,
-        currency,
-        record,
-        text,
-        "",
-        "handler" if late == "deliver" else "nobody",
-        operations.run.now() + int(actor * 1000),
-    )
+    first: SendMessage | CreateInvoice | None = None
+    token = ""
+    if kind == "invoice":
+        first = CreateInvoice(chat_id, amount, text, expire_time=expires)
+    else:
+        token = new_token(operations.run)
+    taker: Literal["handler", "nobody"] = "handler" if late == "deliver" else "nobody"
+    expires_at = operations.run.now() + int((BUTTON_LIFE if expires is None else expires) * 1000)
+    asked = Charge(kind, chat_id, amount, currency, record, text, "", taker, expires_at)
+    keys = {question_data(token, key): key for key in (keys_of(options).values() if options else ())}
+    more = keyboard_of(options, token).rows if options else ()
+
+    def look(event: Event, setting: Setting) -> object | None:
+        return (keys[event.value],) if isinstance(event, Press) and event.value in keys else None
+
+    wait = Wait(look, policy(otherwise, words.want_payment), question=True, token=token)
+    with open_wait(operations, wait):
+        opened = RunningCharge(operations, wait, asked)
+        async with opened:
+            if first is None:
+                pay = PayButton(words.pay, amount, opened.id, currency, text)
+                first = SendMessage(chat_id, text, inline_keyboard=InlineKeyboard(((pay,), *more)))
+            await opened.send(first)
+            # The ledger counts the time from the same moment, so a slow send can't outlast its button.
+            answer: Captured | tuple[object] | None = None
+            with Scope(operations, inf, at=expires_at):
+                answer = await opened.wait()
+            if answer is None:
+                raise PaymentExpiredError
+            if not isinstance(answer, Captured):
+                return answer[0]
+            await opened.goods(answer)
+            return None
