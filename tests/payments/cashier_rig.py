@@ -19,7 +19,7 @@ from triobot.emulator.faults import Switches
 from triobot.emulator.performing import Refusal, perform
 from triobot.emulator.world import User, World
 from triobot.errors import BadRequestError, DeliveryUnknownError, ForbiddenError, RefusedError
-from triobot.payments.cashier import Budget, Cashier
+from triobot.payments.cashier import Cashier
 from triobot.payments.entry import Entry
 from triobot.payments.records import entry_of
 from triobot.payments.ticket import captured_of
@@ -139,7 +139,7 @@ class Till:
         self.crash: Callable[[], None] = lambda: None
         self.cashier = self.new_cashier()
 
-    def new_cashier(self, epoch: int = 0, budget: Budget | None = None) -> Cashier:
+    def new_cashier(self, epoch: int = 0) -> Cashier:
         """As after a restart."""
         self.cashier = Cashier(
             self.store,
@@ -149,7 +149,6 @@ class Till:
             ring=self.rung.append,
             on_alarm=self.noted.append,
             epoch=epoch,
-            budget=budget,
         )
         return self.cashier
 

@@ -124,13 +124,13 @@ _APART: Final = (
         "the row has the due time, so the fact can't be lost",
     ),
     (
-        "`restart`, `restored`, `clock_set_back`",
+        "`restart`, `restored`",
         "these facts come at the start, before any conversation is in memory. If the last process still "
         "had to ask the platform about a payment, the payment gets the fact later",
     ),
     (
-        "`stood_still`, `clock_set_forward`",
-        "the clock causes these facts while the program runs",
+        "`stood_still`, `clock_set`",
+        "the clock causes these facts. triobot notices them at the start or while it runs",
     ),
     (
         "`parked`",

@@ -26,7 +26,7 @@ from tests.payments.simulated_store import Second, Store
 from tests.payments.simulated_time import Pause, Simulator
 from triobot.emulator.bills import Bill
 from triobot.payments.entry import Entry
-from triobot.payments.facts import Fact, Plain, SetForward
+from triobot.payments.facts import ClockSet, Fact, Plain
 from triobot.payments.table import INDEX, TABLE
 
 START = 1_700_000_000_000
@@ -94,7 +94,7 @@ def _run(seed: int, *, history: bool, second: Second | None) -> Seen:
         simulator.spawn(shop.operates(START + TROUBLE), platform)
     if chance.random() < 0.15:
         after = chance.randrange(TROUBLE)
-        said = (Plain("clock_set_back"), SetForward(0), Plain("stood_still"), Plain("parked"))[after % 4]
+        said = (ClockSet(-1), ClockSet(0), Plain("stood_still"), Plain("parked"))[after % 4]
         simulator.spawn(_believes(shop, after, said), platform)
     if chance.random() < 0.15:
         simulator.spawn(_restores(simulator, chance, shop, seen), platform)

@@ -49,8 +49,8 @@ FACTS: Final[dict[FactName, str]] = {
     "restored": "the store was restored from a backup",
     "restored_unnamed": "the same as `restored`, for an invoice whose number is unknown",
     "stood_still": "the program runs, but has checked no payment for twenty minutes",
-    "clock_set_back": "the machine's clock was set back, so stored due times would come too late",
-    "clock_set_forward": "the machine's clock was set forward, and triobot moves all stored times forward",
+    "clock_set": "the machine's clock was set. Forward: triobot moves all stored times of past events along. "
+    "Back: stored due times would come too late, so triobot moves them to now",
     "parked": "the aside that has the payment can't continue",
     "operator_verify": "an operator requests a verify",
     "operator_redeliver": "an operator requests another delivery to the aside",

@@ -23,7 +23,6 @@ from cashier_rig import (
 from trio.testing import MockClock
 
 from triobot.errors import DeliveryUnknownError, StoreAwayError, StoreFullError
-from triobot.payments.cashier import Budget
 from triobot.payments.facts import Plain
 from triobot.seams.money import AcknowledgeAlarms, Captured, PaymentNotice
 from triobot.store import ReadPayments
@@ -871,11 +870,13 @@ async def test_a_number_that_we_never_issued_is_never_verified(
 # --- load, and a full disk
 
 
-async def test_what_was_hinted_at_comes_first(autojump_clock: MockClock) -> None:
+async def test_what_was_hinted_at_comes_first(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The sweep's budget concerns only what nobody said anything about."""
     async with open_till() as till:
         till.aside = settles
-        till.cashier._budget = Budget(per_second=0.01)
+        monkeypatch.setattr("triobot.payments.cashier.PER_SECOND", 0.01)
         tickets = [await till.charges(str(number)) for number in range(20)]
         event = till.pays()
         await trio.sleep(17 * MINUTE)
@@ -921,7 +922,9 @@ async def test_where_nothing_is_open_nothing_is_done(autojump_clock: MockClock) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("many", [3, 400])
-async def test_a_start_does_not_grow_with_open_payments(autojump_clock: MockClock, many: int) -> None:
+async def test_a_start_does_not_grow_with_open_payments(
+    autojump_clock: MockClock, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What only has to be asked about is taken up beside everything else, many in one transaction."""
     async with open_till() as till:
         for number in range(many):
@@ -941,7 +944,8 @@ async def test_a_start_does_not_grow_with_open_payments(autojump_clock: MockCloc
 
         till.store.commit = counted  # type: ignore[method-assign]
         till.store.payments = Counted()  # type: ignore[assignment]
-        cashier = till.new_cashier(budget=Budget(per_second=0.001))
+        monkeypatch.setattr("triobot.payments.cashier.PER_SECOND", 0.001)
+        cashier = till.new_cashier()
 
         async def nobody(chat_id: object, owner: str) -> bool:
             return False

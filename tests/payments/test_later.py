@@ -12,7 +12,7 @@ from cashier_rig import Clock
 
 from triobot.payments.entries import Entries, claiming, moving, opening
 from triobot.payments.entry import Entry
-from triobot.payments.facts import Plain, SendOk
+from triobot.payments.facts import ClockSet, Plain, SendOk
 from triobot.payments.ledger import Moved
 from triobot.payments.records import entry_of
 from triobot.seams.money import MovePayment, PaymentRow, PutPayment
@@ -142,7 +142,7 @@ async def test_a_claim_is_refused_once_it_has_moved() -> None:
         assert row is not None
         after, claim = claiming(there.entries, entry_of(row), Plain("taker_gone"), NOW)
         assert after.state == "closing"
-        await there.entries.move(ID, Plain("clock_set_back"))
+        await there.entries.move(ID, ClockSet(-1))
         with pytest.raises(StaleRowError):
             await there.store.commit(PutSetting("begun", "1"), claim)
 

@@ -19,7 +19,6 @@ import trio
 from ..base.alarm_kinds import Alarm, text_of
 from ..base.alarm_kinds import RaiseAlarm as Ring
 from ..base.clock import Timepiece
-from ..base.frozen import guarded
 from ..errors import LocalProtocolError, StoreFullError, UnreadableRecordError
 from ..seams.money import Charge, Deliver, MovePayment, PaymentEnd, RaiseAlarm
 from ..seams.outbox import Outbox
@@ -34,7 +33,7 @@ from .callbacks import CallbackHandler, Callbacks
 from .entries import Entries, claiming, moving, opening
 from .entry import UNPAID, Entry, State, Taker
 from .examiner import Hands, next_step, work_on
-from .facts import WINDOW, Fact, PaymentAnswer, Plain, PlainName, SendOk, SetForward, new_ref_id
+from .facts import WINDOW, ClockSet, Fact, PaymentAnswer, Plain, PlainName, SendOk, new_ref_id
 from .ledger import Moved
 from .records import alarm_of, clock_time
 from .schedule import BLIND, MINUTE, SECOND, claimed_since, due_at
@@ -51,6 +50,12 @@ _NAMED: Final = 20
 _BEAT: Final = BLIND / 2 / SECOND
 _PAGE: Final = 64
 _PARALLEL: Final = 16
+"""Largest number of examinations at a time. An examination verifies a payment or inquires about it."""
+PER_SECOND: Final = 20.0
+"""Examinations a second of payments without a callback. Payments with a callback come first and aren't
+counted. If more examinations are due, the sweep of all open payments falls behind, and an alarm names the
+risk.
+"""
 LARGEST_ITEM: Final = LARGEST_VALUE // 2
 LARGEST_TEXT: Final = LARGEST_VALUE // 4
 """Characters of the item and of the text in a payment's row; the row's other values need far less."""
@@ -68,22 +73,6 @@ _LEFT: Final[tuple[State, ...]] = (*UNPAID, *_PAID)
 _WATCHED_STATES: Final[tuple[State, ...]] = ("unsure", "open", "check", "verifying", "closing")
 _URGENT: Final[tuple[State, ...]] = ("sending", "verifying", *_PAID)
 _PATIENT: Final[tuple[State, ...]] = ("prepared", "unsure", "open", "check", "closing")
-
-
-@final
-@guarded
-class Budget:
-    """Limits of examinations. An examination verifies a payment or inquires about it.
-
-    Attributes:
-        per_second: examinations a second of payments without a callback. Payments with a callback come first
-            and aren't counted. If more examinations are due, the sweep of all open payments falls behind, and
-            an alarm names the risk.
-        parallel: largest number of examinations at a time.
-    """
-
-    per_second: float = 20.0
-    parallel: int = _PARALLEL
 
 
 @final
@@ -109,7 +98,6 @@ class Cashier:
         on_alarm: Callable[[Alarm], object] = lambda alarm: None,
         epoch: int = 0,
         recall: Callable[[ChatId], object] = lambda chat_id: None,
-        budget: Budget | None = None,
         tracing: Callable[[str, str], AbstractContextManager[None]] | None = None,
     ) -> None:
         self._tracing = tracing
@@ -121,7 +109,6 @@ class Cashier:
         self._on_alarm = on_alarm
         self._epoch = epoch
         self._recall = recall
-        self._budget = budget or Budget()
         rows = store.payments
         self.entries = Entries(rows, store.commit, clock.now, self._moved)
         # Commits through this object are repeated while the disk is full, so no answer of the platform is
@@ -133,7 +120,7 @@ class Cashier:
         self._tickets: dict[RefId, OpenTicket] = {}
         self._busy: set[RefId] = set()
         self._removing: dict[RefId, trio.CancelScope] = {}
-        self._asking = trio.CapacityLimiter(self._budget.parallel)
+        self._asking = trio.CapacityLimiter(_PARALLEL)
         self._poke = trio.Event()
         # When the sweep wakes, by Trio's clock; infinite while the sweep checks what is due.
         self._sleeps_until = math.inf
@@ -282,7 +269,7 @@ class Cashier:
             at, jumped = map(int, (*seen.split(), "0")[:2])
         self._clock.was_seen(at + self._clock.jumped() - jumped)
         if self._clock.jumped() < jumped:
-            await self._set_back()
+            await self._clock_set(self._clock.jumped() - jumped)
         return at + self._clock.jumped() - jumped
 
     async def _alarm_unwatched(self, key: str, since: int, before: int) -> None:
@@ -325,13 +312,9 @@ class Cashier:
             self._beaten = now
             await self._commit_at_last(PutSetting(WATCHED, f"{now} {self._clock.jumped()}"))
 
-    async def _set_back(self) -> None:
-        """After the time of day was set back, move stored times that lie in the future to now."""
-        await self._happens_to_all(_LEFT, Plain("clock_set_back"))
-
-    async def _set_forward(self, by: int) -> None:
-        """Move stored times along with the time of day; raise an alarm after a jump of more than an hour."""
-        await self._happens_to_all(_LEFT, SetForward(by))
+    async def _clock_set(self, by: int) -> None:
+        """Correct stored times after the time of day was set; raise an alarm after more than an hour."""
+        await self._happens_to_all(_LEFT, ClockSet(by))
         now = self._clock.now()
         if by > WINDOW and (named := await self._open_since(now)):
             text = (
@@ -373,10 +356,8 @@ class Cashier:
         while True:
             self._poke, self._sleeps_until = trio.Event(), math.inf
             now, before, jumped = self._clock.now(), jumped, self._clock.jumped()
-            if jumped < before:
-                await self._set_back()
-            elif jumped > before:
-                await self._set_forward(jumped - before)
+            if jumped != before:
+                await self._clock_set(jumped - before)
             if looked_at is not None and now - (looked_at + jumped - before) > BLIND:
                 await self._stood_still(looked_at + jumped - before)
             looked_at = now
@@ -411,7 +392,7 @@ class Cashier:
         if self._cold_from > now:
             return False
         # Unused budget isn't saved up: at most one second's examinations start at once.
-        self._cold_from = max(self._cold_from, now - 1) + 1 / self._budget.per_second
+        self._cold_from = max(self._cold_from, now - 1) + 1 / PER_SECOND
         return True
 
     async def _work(self, id_: RefId) -> None:

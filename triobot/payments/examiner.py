@@ -7,7 +7,7 @@ run the module unchanged, and stop the module at any point, like a crash.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Literal, TypeAlias, assert_never, final
+from typing import Literal, TypeAlias, final
 
 from ..base.frozen import guarded
 from ..wire.ids import RefId
@@ -36,22 +36,15 @@ class Hands:
     deliver: Callable[[Entry], Awaitable[bool]]
 
 
-@final
-@guarded
-class Happen:
-    """A fact caused by time alone."""
-
-    clock: Clock
-
-
-Step: TypeAlias = Happen | Literal["verify", "inquire", "remove", "deliver"]
+Step: TypeAlias = Clock | Literal["verify", "inquire", "remove", "deliver"]
+"""A duty, or a fact caused by time alone."""
 
 
 def next_step(entry: Entry, now: int) -> Step | None:
     """Return the first due step for an entry; None if no step is due."""
     clock = due(entry)
     if clock is not None and clock[0] <= now:
-        return Happen(clock[1])
+        return clock[1]
     if entry.deliver_at is not None and entry.deliver_at <= now:
         return "deliver"
     if entry.check_at is not None and entry.check_at <= now:
@@ -69,8 +62,6 @@ async def work_on(id_: RefId, entries: Entries, hands: Hands, now: Callable[[], 
         match step:
             case None:
                 return
-            case Happen(clock):
-                await entries.move(id_, Plain(clock), may_fail=True)
             case "verify":
                 await _examine(entry, entries, hands)
             case "inquire":
@@ -82,8 +73,8 @@ async def work_on(id_: RefId, entries: Entries, hands: Hands, now: Callable[[], 
             case "deliver":
                 if not await hands.deliver(entry):
                     await entries.move(id_, Plain("no_handler"), may_fail=True)
-            case _:
-                assert_never(step)
+            case clock:
+                await entries.move(id_, Plain(clock), may_fail=True)
 
 
 async def _examine(entry: Entry, entries: Entries, hands: Hands) -> None:

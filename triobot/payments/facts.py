@@ -9,7 +9,7 @@ clocks, starts of the program, and operators.
 from __future__ import annotations
 
 import secrets
-from typing import Final, Literal, TypeAlias, assert_never, final
+from typing import Final, Literal, TypeAlias, assert_never, cast, final
 
 import attrs
 
@@ -38,7 +38,6 @@ PlainName: TypeAlias = Literal[
     "restart",
     "restored",
     "stood_still",
-    "clock_set_back",
     "parked",
     "operator_verify",
     "operator_redeliver",
@@ -69,7 +68,7 @@ FactName: TypeAlias = Literal[
     "inquire_403",
     "captured_before",
     "restored_unnamed",
-    "clock_set_forward",
+    "clock_set",
 ]
 
 NOT_ENOUGH: Final = 1000
@@ -144,8 +143,8 @@ class Hint:
 
 @final
 @guarded
-class SetForward:
-    """The time of day was set forward by `by` milliseconds, while the program ran."""
+class ClockSet:
+    """The time of day was set by `by` milliseconds: forward while the program ran, or back."""
 
     by: int
 
@@ -163,7 +162,7 @@ class PaymentAnswer:
     amount: int | None = None
 
 
-Fact: TypeAlias = Plain | SendOk | Adopted | Hint | PaymentAnswer | SetForward
+Fact: TypeAlias = Plain | SendOk | Adopted | Hint | PaymentAnswer | ClockSet
 
 
 def name_of(entry: Entry, fact: Fact, now: int) -> FactName:
@@ -173,8 +172,8 @@ def name_of(entry: Entry, fact: Fact, now: int) -> FactName:
             return "restored_unnamed"
         case Plain(name):
             return name
-        case SetForward():
-            return "clock_set_forward"
+        case ClockSet():
+            return "clock_set"
         case SendOk():
             return "send_ok"
         case Adopted():
@@ -190,17 +189,9 @@ def name_of(entry: Entry, fact: Fact, now: int) -> FactName:
 
 
 def _verified(entry: Entry, answer: PaymentAnswer) -> FactName:
-    match answer.word:
-        case "verified":
-            return "verify_ok" if answer.amount == entry.amount else "verify_wrong"
-        case "error":
-            return "verify_error"
-        case "unknown":
-            return "verify_unknown"
-        case "400":
-            return "verify_400"
-        case "403":
-            return "verify_403"
+    if answer.word == "verified":
+        return "verify_ok" if answer.amount == entry.amount else "verify_wrong"
+    return cast("FactName", f"verify_{answer.word}")
 
 
 def _inquired(entry: Entry, answer: PaymentAnswer, now: int) -> FactName:
@@ -211,14 +202,8 @@ def _inquired(entry: Entry, answer: PaymentAnswer, now: int) -> FactName:
             return "inquire_ok" if answer.amount == entry.amount else "inquire_wrong"
         case "error" | "400" if entry.doubt_at is not None and now < entry.doubt_at + LINGER:
             return "inquire_early"
-        case "error":
-            return "inquire_error"
-        case "unknown":
-            return "inquire_unknown"
-        case "400":
-            return "inquire_400"
-        case "403":
-            return "inquire_403"
+        case word:
+            return cast("FactName", f"inquire_{word}")
 
 
 def _is_proof(entry: Entry, now: int) -> bool:

@@ -24,12 +24,12 @@ from .facts import (
     UNVERIFIED,
     USED,
     Adopted,
+    ClockSet,
     Fact,
     FactName,
     Hint,
     PaymentAnswer,
     SendOk,
-    SetForward,
     name_of,
 )
 from .table import Duty, Transition, When, find
@@ -157,8 +157,8 @@ def _with_fact(entry: Entry, fact: Fact, name: FactName, now: int) -> Entry:
             return _hinted(entry, fact, name, now)
         case PaymentAnswer():
             return _answered(entry, fact, name, now)
-        case SetForward(by):
-            return schedule.moved_on(entry, by, now)
+        case ClockSet(by):
+            return schedule.clock_set(entry, by, now)
         case _:
             return _clocked(entry, name, now)
 
@@ -258,8 +258,6 @@ def _clocked(entry: Entry, name: FactName, now: int) -> Entry:
             # An extra examination follows, and adds one to `tries`. This examination must not change the
             # pauses between the regular examinations, so one is subtracted here.
             return attrs.evolve(entry, watched_at=now, tries=max(0, entry.tries - 1))
-        case "clock_set_back":
-            return schedule.without_future(entry, now)
         case "delivered":
             return attrs.evolve(entry, delivered_at=now, deliver_at=None)
         case "forgotten":

@@ -11,7 +11,6 @@ press, or by the examination at the conversation's end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import attrs
@@ -148,29 +147,20 @@ _HAPPENED: Final = (
 _DUE: Final = ("check_at", "remove_at", "deliver_at")
 
 
-def without_future(entry: Entry, now: int) -> Entry:
-    """Correct an entry after the clock was set back: move future moments, and future due times, to now.
+def clock_set(entry: Entry, by: int, now: int) -> Entry:
+    """Correct an entry after the clock was set.
 
-    The clock's error at the stored moments is unknown, and an early examination is better than a late one.
+    Forward, while the program ran: elapsed times stay the same. Due times aren't moved. So a duty becomes due
+    if its time lies before the new time, and a button's life ends if its end lies before the new time.
+
+    Back: future moments and future due times move to now. The clock's error at the stored moments is unknown,
+    and an early examination is better than a late one.
     """
-    return _with_moments(entry, (*_HAPPENED, *_DUE), lambda at: min(at, now))
-
-
-def moved_on(entry: Entry, by: int, now: int) -> Entry:
-    """Correct an entry after the clock was set forward while the program ran: elapsed times stay the same.
-
-    Due times aren't moved. So a duty becomes due if its time lies before the new time, and a button's life
-    ends if its end lies before the new time.
-    """
-    return _with_moments(entry, _HAPPENED, lambda at: min(at + by, now))
-
-
-def _with_moments(entry: Entry, names: Sequence[str], change: Callable[[int], int]) -> Entry:
-    changes: dict[str, Any] = {}
-    for name in names:
+    moved: dict[str, Any] = {}
+    for name in _HAPPENED if by > 0 else (*_HAPPENED, *_DUE):
         at: int | None = getattr(entry, name)
-        changes[name] = None if at is None else change(at)
-    return attrs.evolve(entry, **changes)
+        moved[name] = None if at is None else min(at + max(by, 0), now)
+    return attrs.evolve(entry, **moved)
 
 
 def _life(entry: Entry) -> tuple[int, Clock] | None:

@@ -89,8 +89,7 @@ class Transition:
     tell: tuple[TellOperator, ...] = ()
 
 
-_ON_SCREEN: Final[tuple[State, ...]] = ("sending", "open", "unsure")
-_WATCHED: Final[tuple[State, ...]] = (*_ON_SCREEN, "closing", "check")
+_WATCHED: Final[tuple[State, ...]] = ("sending", "open", "unsure", "closing", "check")
 _LIVE: Final[tuple[State, ...]] = (*_WATCHED, "verifying")
 _SENT: Final[tuple[State, ...]] = ("check", "verifying", "closing", *CAPTURED)
 
@@ -168,12 +167,12 @@ TABLE: Final[tuple[Transition, ...]] = (
         tell=(TellOperator("paid_will_lapse", "unwanted"),),
     ),
     Transition(
-        _ON_SCREEN, ("declined_retry",), "check", due=(*_VERIFY, Due("offer_top_up")), outcome="retry"
+        _WATCHED,
+        ("declined_retry",),
+        "check",
+        due=(*_VERIFY, Due("offer_top_up"), *_FOUND),
+        outcome="retry",
     ),
-    Transition(
-        ("check",), ("declined_retry",), due=(*_VERIFY, Due("offer_top_up"), *_FOUND), outcome="retry"
-    ),
-    Transition(("closing",), ("declined_retry",), due=(*_VERIFY, *_FOUND)),
     Transition(
         _WATCHED,
         ("declined_final",),
@@ -221,7 +220,7 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition(("verifying",), ("verify_begun",)),
     Transition(
         ("verifying",),
-        ("verify_ok",),
+        ("verify_ok", "inquire_ok"),
         "verified",
         due=(Due("deliver"), Due("remove")),
         taker="handler",
@@ -245,15 +244,6 @@ TABLE: Final[tuple[Transition, ...]] = (
         tell=(TellOperator("token_or_chat_refused"),),
     ),
     Transition(("verifying",), ("inquire_seen",), due=_VERIFY, taker="once_more"),
-    Transition(
-        ("verifying",),
-        ("inquire_ok",),
-        "verified",
-        due=(Due("deliver"), Due("remove")),
-        taker="handler",
-        outcome="paid",
-        tell=(TellOperator("maybe_paid_again", "perhaps_twice"),),
-    ),
     Transition(
         ("verifying",),
         ("inquire_error",),
@@ -342,7 +332,7 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition(("delivered",), ("restored",), tell=(TellOperator("granted_before_maybe"),)),
     # --- the machine's clock. After a set-back, all stored times that lie in the future move to now. After a
     # set-forward, the stored times of past events move along.
-    Transition((*_LIVE, "verified", "delivered"), ("clock_set_back", "clock_set_forward")),
+    Transition((*_LIVE, "verified", "delivered"), ("clock_set",)),
     # --- the aside that has the payment can't continue
     Transition(("verified", "delivered"), ("parked",), tell=(TellOperator("captured_but_parked"),)),
     # --- the payment has ended, but a fact still arrives
