@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeAlias, assert_never, cast
+from typing import Any, Final, assert_never
+
+import attrs
 
 from ..base.alarm_kinds import EVENTS, AlarmKind
 from ..seams.money import (
@@ -70,15 +72,12 @@ TABLES: Final = (
 
 DAY: Final = 24 * 60 * 60 * 1000
 
+# The columns are in the order of the fields of `PaymentRow`.
 _COLUMNS: Final = (
     "id, revision, state, grouped, chat_id, amount, made_at, record, invoice_id, due_at, urgent,"
     " captured, captured_at"
 )
 PAYMENTS: Final = f"SELECT {_COLUMNS.replace('record', as_text('record'))} FROM payments"
-_Payment: TypeAlias = tuple[
-    str, int, str, str, int, int, int, str, str | None, int | None, int | None, int | None, int | None
-]
-_Alarm: TypeAlias = tuple[str, str, str, int, int, int, int | None, int | None]
 _ALARM_COLUMNS: Final = "kind, key, text, first, last, count, told, acknowledged"
 
 
@@ -108,36 +107,22 @@ class MoneyTables:
 
     def _put(self, write: PutPayment) -> None:
         row = write.row
-        values = (
-            row.revision,
-            row.state,
-            row.group,
-            row.chat_id,
-            row.amount,
-            row.made_at,
-            row.record,
-            row.invoice_id,
-            row.due_at,
-            row.urgent,
-            row.captured,
-            row.captured_at,
-        )
         # Only the conflicts in these conditions raise StaleRowError: the caller can solve them by reading
         # again.
         if row.revision == 1:
             statement = (
                 f"INSERT INTO payments ({_COLUMNS})"
-                " SELECT ?13, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12"
-                " WHERE NOT EXISTS (SELECT 1 FROM payments WHERE id = ?13 OR invoice_id = ?8)"
+                " SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13"
+                " WHERE NOT EXISTS (SELECT 1 FROM payments WHERE id = ?1 OR invoice_id = ?9)"
             )
         else:
             statement = (
-                "UPDATE payments SET revision = ?1, state = ?2, grouped = ?3, chat_id = ?4, amount = ?5,"
-                " made_at = ?6, record = ?7, invoice_id = ?8, due_at = ?9, urgent = ?10, captured = ?11,"
-                " captured_at = ?12 WHERE id = ?13 AND revision = ?1 - 1"
-                " AND NOT EXISTS (SELECT 1 FROM payments WHERE invoice_id = ?8 AND id <> ?13)"
+                "UPDATE payments SET revision = ?2, state = ?3, grouped = ?4, chat_id = ?5, amount = ?6,"
+                " made_at = ?7, record = ?8, invoice_id = ?9, due_at = ?10, urgent = ?11, captured = ?12,"
+                " captured_at = ?13 WHERE id = ?1 AND revision = ?2 - 1"
+                " AND NOT EXISTS (SELECT 1 FROM payments WHERE invoice_id = ?9 AND id <> ?1)"
             )
-        if self._sql.execute(statement, (*values, row.id)).rowcount != 1:
+        if self._sql.execute(statement, attrs.astuple(row)).rowcount != 1:
             raise StaleRowError(row.id)
         if write.folds:
             self._sql.execute("DELETE FROM payment_moves WHERE id = ?", (row.id,))
@@ -273,31 +258,14 @@ class MoneyTables:
         return rows[0] if rows else None
 
     def _payments(self, rest: str, values: Sequence[str | int]) -> list[PaymentRow]:
-        return payments_of(self._sql.execute(f"{PAYMENTS} {rest}", tuple(values)).fetchall())
+        rows: list[tuple[Any, ...]] = self._sql.execute(f"{PAYMENTS} {rest}", tuple(values)).fetchall()
+        return [PaymentRow(*row) for row in rows]
 
     def _alarms(self, rest: str, values: Sequence[int]) -> list[AlarmRow]:
-        rows: list[_Alarm] = self._sql.execute(
+        rows: list[tuple[Any, ...]] = self._sql.execute(
             f"SELECT {_ALARM_COLUMNS} FROM alarms {rest}", tuple(values)
         ).fetchall()
-        return [AlarmRow(cast("AlarmKind", row[0]), *row[1:]) for row in rows]
-
-
-def payments_of(rows: Iterable[_Payment]) -> list[PaymentRow]:
-    """Return the payments in rows of the query `PAYMENTS`."""
-    return [
-        PaymentRow(
-            RefId(row[0]),
-            *row[1:4],
-            ChatId(row[4]),
-            *row[5:8],
-            invoice_id=None if row[8] is None else InvoiceId(row[8]),
-            due_at=row[9],
-            urgent=row[10],
-            captured=row[11],
-            captured_at=row[12],
-        )
-        for row in rows
-    ]
+        return [AlarmRow(*row) for row in rows]
 
 
 def _listed(kinds: Iterable[AlarmKind]) -> str:
