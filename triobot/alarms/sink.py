@@ -35,8 +35,7 @@ _MOST_STATES: Final = 1000
 _LOOK: Final = 300.0
 _AGAIN: Final = 60.0
 _HOOK_SECONDS: Final = 60.0
-_REMEMBERED: Final = 10_000
-_RECENT: Final = 100
+_REMEMBERED: Final = 1_000
 
 IsOver: TypeAlias = Callable[[AlarmKind, str, float], Awaitable[bool]]
 """Returns whether the cause of an alarm with this kind and key is certainly gone.
@@ -60,9 +59,8 @@ class AlarmSink:
     def __init__(self, hook: OnAlarm | None, at_once: RaiseAlarm | None = None) -> None:
         self._hook = hook
         self._at_once = at_once
-        self._rung: dict[tuple[AlarmKind, str], float] = {}
-        # For each alarm: the last time that it was raised, and how often.
-        self._recent: dict[tuple[AlarmKind, str], tuple[float, int]] = {}
+        # For each alarm: when it was reported, when it was last raised, and how often.
+        self._rung: dict[tuple[AlarmKind, str], tuple[float, float, int]] = {}
         self._queue: deque[Alarm] = deque()
         # Alarms that the store could not save; the targets' couriers send these alarms too.
         self._unstored: dict[tuple[AlarmKind, str], AlarmRow] = {}
@@ -85,18 +83,18 @@ class AlarmSink:
         """Report an alarm that is stored already. Return False if the alarm was reported within the hour."""
         now = trio.current_time()
         what = (alarm.kind, alarm.key)
-        self._remember(alarm, now)
-        if what in self._rung and now < self._rung[what] + _QUIET_SECONDS:
+        reported, _, times = self._rung.pop(what, (-math.inf, now, 0))
+        known = now < reported + _QUIET_SECONDS
+        if len(self._rung) >= _REMEMBERED:
+            del self._rung[next(iter(self._rung))]
+        self._rung[what] = reported if known else now, now, times + 1
+        if known:
             if self._at_rest:
                 self._news.set()  # the alarm was acknowledged, and is to be reported again
             # If alarms are open, check soon: an operator may have acknowledged this alarm.
             self._look_by = self._looked_at + _LOOK
             self._pause.deadline = min(self._pause.deadline, self._look_by)
             return False
-        self._rung.pop(what, None)
-        if len(self._rung) >= _REMEMBERED:
-            del self._rung[next(iter(self._rung))]
-        self._rung[what] = now
         log.error("ALARM %s: %s", alarm.kind, alarm.text)
         if self._at_once is not None:
             self._at_once(alarm)
@@ -114,12 +112,6 @@ class AlarmSink:
     def has_rung(self, kind: AlarmKind, key: str) -> bool:
         """Whether this alarm was raised in this run, and has not ended since."""
         return (kind, key) in self._rung
-
-    def _remember(self, alarm: Alarm, now: float) -> None:
-        _, times = self._recent.pop((alarm.kind, alarm.key), (now, 0))
-        if len(self._recent) >= _RECENT:
-            del self._recent[next(iter(self._recent))]
-        self._recent[alarm.kind, alarm.key] = now, times + 1
 
     async def keep_telling(self, store: Store, clock: WallClock, is_over: IsOver | None = None) -> None:
         """Store alarms and call the hook, one alarm at a time, until cancelled. The hook's errors are logged.
@@ -174,20 +166,19 @@ class AlarmSink:
         found = await store.alarms.open(kinds=tuple(STATES), limit=_MOST_STATES)
         rows: dict[tuple[AlarmKind, str], AlarmRow] = {(row.kind, row.key): row for row in found}
         # An alarm has no row here if an operator has acknowledged it, or if the store could not save it.
-        lasting = [what for what in self._recent if what[0] in STATES]
+        lasting = [what for what in self._rung if what[0] in STATES]
         for what in dict.fromkeys((*rows, *lasting)):
             kind, key = what
-            recent, row = self._recent.get(what), rows.get(what)
-            ages = [] if recent is None else [trio.current_time() - recent[0]]
+            rung, row = self._rung.get(what), rows.get(what)
+            ages = [] if rung is None else [trio.current_time() - rung[1]]
             if row is not None:
                 ages.append(abs(clock.now() - row.last) / 1000)  # the clock may have been set back
             quiet = min(ages, default=0.0)
             if quiet < _LOOK or not await is_over(kind, key, quiet):
                 continue
-            if self._recent.get(what) != recent:
+            if self._rung.get(what) != rung:
                 continue  # raised again during `is_over`
             # Remove the alarm before the acknowledgement: an alarm that is raised later is then stored anew.
-            self._recent.pop(what, None)
             self._rung.pop(what, None)
             self._unstored.pop(what, None)
             log.warning("the alarm %s (%s) is over", kind, key)
@@ -208,7 +199,7 @@ class AlarmSink:
         self._at_rest = not rows
         if failed:
             return _AGAIN
-        kinds = {*(row.kind for row in rows), *(kind for kind, _ in self._recent)}
+        kinds = {*(row.kind for row in rows), *(kind for kind, _ in self._rung)}
         if kinds & STATES or len(rows) == _PAGE:
             return _LOOK
         # Without alarms about states, the next round is for the next repetition; alarms about events are not
