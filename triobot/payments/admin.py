@@ -21,7 +21,6 @@ No answer contains a message's text, or an item.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias, cast, final
@@ -36,8 +35,8 @@ from ..wire.rules import check_integer
 from .entries import Entries, Pages
 from .entry import ENDED, NOTHING, STATES, UNPAID, Entry, Kind, State
 from .facts import Adopted, Fact, PaymentAnswer, Plain, PlainName, SendOk, new_ref_id, over_at
-from .records import entry_of
-from .schedule import INVOICE_LIFE, claimed_since, verify_by
+from .records import clock_time, entry_of
+from .schedule import INVOICE_LIFE, MINUTE, claimed_since, verify_by
 
 Question: TypeAlias = Mapping[str, object]
 Inquire: TypeAlias = Callable[[Entry], Awaitable[PaymentAnswer]]
@@ -206,7 +205,10 @@ class PaymentsAdmin:
         for entry in await self._in(UNPAID, chat_id):
             over = over_at(entry)
             ended = " What ran in the chat was ended." if running else ""
-            after = f"after {_clock_time(over)} UTC" if over else "75 minutes after its button is gone"
+            # Rounded up, so that the shown minute isn't too early.
+            after = (
+                f"after {clock_time(over + MINUTE)} UTC" if over else "75 minutes after its button is gone"
+            )
             raise ConflictError(
                 f"chat {chat_id} may still pay: payment {entry.id} is {entry.state}: {STATES[entry.state]}. "
                 f"Nothing was deleted.{ended} Forget it {after}; `triobot payments list --chat {chat_id}`"
@@ -235,11 +237,6 @@ def _integer(question: Question, name: str, *, least: int = 0) -> int:
     value = question.get(name)
     check_integer(name, value, least=least)
     return cast("int", value)
-
-
-def _clock_time(at: int) -> str:
-    # Rounded up, so that the shown minute isn't too early.
-    return dt.datetime.fromtimestamp(at / 1000 + 60, dt.UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _conversation_of(owner: str) -> int | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final, Protocol, TypeAlias, final
+from typing import Final, TypeAlias, final
 
 import trio
 
@@ -43,10 +43,8 @@ AGAIN: Final = (2.0, 10.0, 60.0, *(300.0 for _ in range(15)))
 _PAGE: Final = 200
 
 
-class LookUp(Protocol):
-    """Function that inquires about an invoice that may be ours, without a capture."""
-
-    def __call__(self, chat_id: ChatId, invoice_id: InvoiceId, /) -> Awaitable[PaymentAnswer]: ...
+LookUp: TypeAlias = Callable[[ChatId, InvoiceId], Awaitable[PaymentAnswer]]
+"""Inquires about an invoice that may be ours, without a capture."""
 
 
 @final
