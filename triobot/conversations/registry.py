@@ -128,5 +128,4 @@ class ChatRegistry:
 
     def portraits(self, limit: int) -> Sequence[Portrait]:
         """Describe at most `limit` chats in memory, those with the newest events first."""
-        when, newest = self._shared.timers.when, reversed(self.actors.values())
-        return [portray(actor, when) for actor in islice(newest, limit)]
+        return [portray(actor) for actor in islice(reversed(self.actors.values()), limit)]

@@ -84,11 +84,6 @@ class Timers:
         self._all = True
         self._sooner.set()
 
-    def when(self, sleeper: Sleeper) -> int | None:
-        """Return the deadline of a sleeper, or None."""
-        deadline = self._holds.get(sleeper)
-        return None if deadline is None else deadline[0]
-
     async def keep_time(self) -> None:
         """Wake each sleeper at its deadline, until cancelled."""
         while True:

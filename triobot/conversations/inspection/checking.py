@@ -108,38 +108,28 @@ class Watched:
         self._judged = 0 if replay is None or replay.changed is None else len(records)
         self._next = len(self._records)
         self._looking = False
-        self._diverged = False
 
     def hear(self, record: Record | None) -> None:
         """Add a new record; with None, check the waiting conversation. A final record is checked soon."""
         if record is not None:
             self._records.append(record)
-            if not self._over:
+            if record[0] not in ENDS:
                 return
             self._next = len(self._records)
-        self._look_soon()
-
-    @property
-    def _over(self) -> bool:
-        return bool(self._records) and self._records[-1][0] in ENDS
-
-    def _look_soon(self) -> None:
-        if not self._looking and not self._diverged and len(self._records) >= self._next:
+        if not self._looking and len(self._records) >= self._next:
             self._looking = True
             # Check later: the conversation's task isn't asleep yet.
             self._shared.work.beside(self._look)
 
     async def _look(self) -> None:
-        try:
-            while (checked := self._snapshot()) is not None:
-                count = len(self._records)
-                self._next = count + max(1, count // 8 if count > SHORT else 0)
-                if (found := await compare(self._shared, checked)) is not None:
-                    self._diverged = True
-                    self._check.diverged(self._shared, self._conversation.facts.route.name, found)
-                    return
-        finally:
-            self._looking = False
+        while (checked := self._snapshot()) is not None:
+            count = len(self._records)
+            self._next = count + max(1, count // 8 if count > SHORT else 0)
+            if (found := await compare(self._shared, checked)) is not None:
+                # No further check begins: only the first divergence is reported.
+                self._check.diverged(self._shared, self._conversation.facts.route.name, found)
+                return
+        self._looking = False
 
     def _snapshot(self) -> Checked | None:
         """Return the live run's current point; None if the run works again, or if this point was checked."""
@@ -161,8 +151,8 @@ class Watched:
         kind = kind_of(route, beside=it.beside)
         row = begun_row(it.seq, it.chat_id, first, kind, route.version, it.owner)
         last, many = time_of(self._records[-1]), len(self._records)
-        row = attrs.evolve(row, route=route.name, key=it.key, run=it.run_number)
-        return attrs.evolve(row, unfinished=False, position=many, updated_at=last)
+        run = it.run_number
+        return attrs.evolve(row, key=it.key, run=run, unfinished=False, position=many, updated_at=last)
 
 
 async def compare(shared: Shared, checked: Checked) -> Divergence | None:

@@ -5,7 +5,7 @@ A description changes nothing. It contains lines of the bot's own code, but no t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 import attrs
@@ -50,29 +50,25 @@ def whose(task: trio.lowlevel.Task) -> tuple[Conversation, str | None] | None:
     return conversation, None
 
 
-def portray(actor: ChatActor, when: Callable[[Conversation], int | None]) -> Portrait:
+def portray(actor: ChatActor) -> Portrait:
     """Describe a chat or a room in memory.
 
     * ``place``: a room's name and key, None for a chat. A room's number is too large for JavaScript.
     * ``behind``: whether more of the chat's events wait in the inbox.
     * ``loading``: whether the chat is being loaded from the store.
     * ``mailbox``: events that wait in memory: number in the inbox, time of arrival, kind.
-
-    Args:
-        when: function that returns a conversation's next deadline.
     """
     running = (*actor.running.live.values(), *actor.running.asides)
     return {
         "chat_id": actor.chat_id,
         "place": None if is_chat(actor.chat_id) else _room(actor),
-        "group": actor.routing.group,
         "behind": actor.mailbox.behind,
         "loading": actor.loading,
         "mailbox": [
             {"seq": queued.seq, "at": queued.at, "what": _kind_of(queued.event)}
             for queued in actor.mailbox.waiting
         ],
-        "conversations": [_conversation(conversation, when(conversation)) for conversation in running],
+        "conversations": [_conversation(conversation) for conversation in running],
     }
 
 
@@ -85,8 +81,8 @@ def _room(actor: ChatActor) -> str:
     return next((" ".join(filter(None, name)) for name in names if name), told(actor.chat_id))
 
 
-def _conversation(conversation: Conversation, wake_at: int | None) -> Portrait:
-    """Describe a conversation. ``id``: number for ``triobot journal``; ``wake_at``: its next deadline."""
+def _conversation(conversation: Conversation) -> Portrait:
+    """Describe a conversation. ``id``: number for ``triobot journal``."""
     tasks: list[Portrait] = []
     blocks: list[Portrait] = []
     replaying = False
@@ -99,9 +95,7 @@ def _conversation(conversation: Conversation, wake_at: int | None) -> Portrait:
         "id": facts.seq,
         "route": facts.route.name,
         "kind": kind_of(facts.route, beside=facts.beside),
-        "owner": facts.owner,
         "state": _state(conversation, begun=bool(tasks), replaying=replaying),
-        "wake_at": wake_at,
         "tasks": tasks,
         "blocks": blocks,
     }

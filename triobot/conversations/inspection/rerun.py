@@ -18,7 +18,7 @@ import trio
 from ...base.authors import leaves
 from ...base.clock import StoppedClock, Timepiece
 from ...base.frozen import guarded
-from ...engine import ContinuesAs, Crashed, Diverged, End, Host, Record, Run, RunOwner, WasInterrupted
+from ...engine import ContinuesAs, Crashed, Diverged, End, Host, Record, RunOwner, WasInterrupted
 from ...engine.core import Operation as OpenOperation
 from ...engine.records import CONTINUED, ENDED, ENDS, Id, times_of
 from ...errors import NondeterminismError, StepError
@@ -102,44 +102,45 @@ class Rerun(Host, RunOwner):
 
     def __init__(
         self,
-        now: int,
+        services: Services,
+        table: Table,
+        stored: Stored,
+        group: bool,
+        set_by: int | None,
+        look: Onlooker,
         limit: TimeLimit,
-        jumped: int,
-        look: Onlooker | None = None,
-        changed: Changed | None = None,
-        judged: int = 0,
+        changed: Changed | None,
+        judged: int,
     ) -> None:
-        self._look = look
-        self._by, self._judged = changed, judged
+        opening, shared = fitting(stored, table), Shared(services, table)
+        shared.crashes = shared.chat_calls = _UNTOUCHED
+        actor = ChatActor(shared, _UNTOUCHED, stored.row.chat_id, 0)
+        actor.routing.group, actor.kept.values = group, {}
+        self._now, known, unseen = times_of(stored.records)
+        self._jumped = (known if set_by is None else set_by) - unseen
+        self._limit, self._by, self._judged = limit, changed, judged
         self.here = None if changed is None else changed.sites.here
         self.parting = self._differs
         self.hangs = False
         self.divergence: Divergence | None = None
         self.changed: list[Divergence] = []
-        self._at_end = trio.Event()
-        self._now = now
-        self._jumped = jumped
-        self._limit = limit
+        self._at_end, self._over = trio.Event(), trio.Event()
         self._parted_at = "?"
-        self._conversation: Conversation | None = None
-        self._run: Run | None = None
         self._end: End | None = None
-        self._over = trio.Event()
-        self._gone = False
+        begin = Dry(Replay(stored, changed), self, self, look, limit)
+        self._conversation = Conversation.of(shared, actor.kept, *opening, stored.row.sender_id, begin)
+        self._run = self._conversation.make_run(actor)
+        self._operations = Operations(actor, self._conversation, begin)
+        self.look = partial(look.looks, self._run)
 
     @property
     def tasks(self) -> Mapping[str, trio.lowlevel.Task]:
         """The waiting tasks, by branch; empty once the coroutine has ended."""
-        return {} if self._run is None or self._over.is_set() else self._run.tasks
-
-    @property
-    def task(self) -> trio.lowlevel.Task | None:
-        """The coroutine's own task, waiting at the journal's end; None once the coroutine has ended."""
-        return self.tasks.get("")
+        return {} if self._over.is_set() else self._run.tasks
 
     def standing(self) -> ReplayState:
         """Return the run's point: the journal's end, or the operation that stopped the replay."""
-        if self._over.is_set() or self._run is None:
+        if self._over.is_set():
             return ReplayState(ending="it is over" if self._end is None else _words(self._end))
         return standing_of(self._run)
 
@@ -155,26 +156,18 @@ class Rerun(Host, RunOwner):
 
     def beyond(self) -> str | None:
         """Describe the first record that the code makes beyond the journal's end; None if there is none."""
-        if self._run is None:
-            return None
         left = [record for record in self._run.beyond if record[0] not in ENDS]
         return f"now there is a record {left[0][0]}, which wasn't there before" if left else None
 
     # --- the run itself
 
-    async def run(self, actor: ChatActor, conversation: Conversation, begin: Dry) -> None:
-        """Run `conversation` until `go` is called."""
-        if self._gone:
-            return  # `go` was called before the run began
-        self._conversation, self._run = conversation, conversation.make_run(actor)
-        if self._look is not None:
-            self.look = partial(self._look.looks, self._run)
-        operations = Operations(actor, conversation, begin)
-        task = trio.lowlevel.current_task()
-        code_tasks[task] = conversation.facts.seq
+    async def run(self) -> None:
+        """Run the conversation until `go` is called."""
+        task, operations = trio.lowlevel.current_task(), self._operations
+        code_tasks[task] = self._conversation.facts.seq
         try:
             main, handle = operations.begin, handle_of(operations)
-            self._end = await self._limit.run(conversation.go_over(main, handle))
+            self._end = await self._limit.run(self._conversation.go_over(main, handle))
         except BaseException as error:
             if not self._limit.cut or not _is_left(error):
                 raise
@@ -194,9 +187,9 @@ class Rerun(Host, RunOwner):
         what += f"; now it failed with {type(first).__name__}"
         return Divergence(diverged.error.id, what, failing_line(first.__traceback__))
 
-    async def wait(self, seconds: float) -> None:
-        """Wait up to `seconds` until the run reaches the journal's end; else set `divergence`."""
-        with trio.move_on_after(seconds):
+    async def wait(self) -> None:
+        """Wait until the run reaches the journal's end; after the time limit, set `divergence`."""
+        with trio.move_on_after(self._limit.seconds):
             await self._at_end.wait()
         for _ in range(_PATIENCE):  # the event loop may have been blocked, such as at a breakpoint
             if self._at_end.is_set():
@@ -205,14 +198,11 @@ class Rerun(Host, RunOwner):
         if self._limit.cut and self._end is None and self.divergence is None:
             self._hangs(self._limit.line)
         elif not self._at_end.is_set():
-            task = self.task
+            task = self.tasks.get("")
             self._hangs("?" if task is None else line_in(task))
 
     async def go(self) -> None:
         """End the run; abandon code that doesn't end when it is cancelled."""
-        self._gone = True
-        if self._conversation is None:
-            return
         self._conversation.evict()
         with trio.CancelScope(shield=True):
             for _ in range(_PATIENCE):
@@ -234,26 +224,18 @@ class Rerun(Host, RunOwner):
     def jumped(self) -> int:
         return self._jumped
 
-    def append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
-        raise AssertionError("a dry run records nothing")
-
-    async def commit(self) -> None:
-        await trio.lowlevel.checkpoint()
-
     def rests(self, wake: int | None) -> None:
         self._at_end.set()
 
     def concluded(self, error: BaseException | None) -> None:
-        if self._conversation is not None:
-            self._conversation.concluded(error)
+        self._conversation.concluded(error)
 
     def diverged(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
         self._parted_at = parting_line(error.id, task)
 
     def _differs(self, record: Record, op: OpenOperation) -> str | None:
         why = None if self._by is None else self._by.parting(record, op)
-        is_judged = self._run is None or self._run.journal.given <= self._judged
-        if why is None and record[4] != op.print and not is_judged:
+        if why is None and record[4] != op.print and self._run.journal.given > self._judged:
             what = f"a {op.kind} has other arguments than before"
             self.changed.append(Divergence(str(op.id), what, line_in(op.task)))
         return why
@@ -322,21 +304,12 @@ async def open_rerun(
     Raises:
         NondeterminismError: the conversation would be parked without being run.
     """
-    opening = fitting(stored, table)
-    row = stored.row
-    shared = Shared(services, table)
-    shared.crashes = shared.chat_calls = _UNTOUCHED
-    actor = ChatActor(shared, _UNTOUCHED, row.chat_id, 0)
-    actor.routing.group, actor.kept.values = group, {}
+    limit, look = limit or TimeLimit(SECONDS), look or Onlooker()
+    rerun = Rerun(services, table, stored, group, set_by, look, limit, changed, judged)
     async with trio.open_nursery() as nursery:
-        limit = limit or TimeLimit(SECONDS)
-        time, known, unseen = times_of(stored.records)
-        rerun = Rerun(time, limit, (known if set_by is None else set_by) - unseen, look, changed, judged)
-        begin = Dry(Replay(stored, changed), rerun, rerun, look or Onlooker(), limit)
-        conversation = Conversation.of(shared, actor.kept, *opening, row.sender_id, begin)
         try:
-            nursery.start_soon(rerun.run, actor, conversation, begin, name=f"replay of {row.route}")
-            await rerun.wait(limit.seconds)
+            nursery.start_soon(rerun.run, name=f"replay of {stored.row.route}")
+            await rerun.wait()
             yield rerun
         finally:
             await rerun.go()

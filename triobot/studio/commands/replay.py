@@ -107,7 +107,7 @@ async def _replay(bot: Bot, settings: Settings, stored: Stored, arguments: argpa
             print(harmless(line))
         if arguments.pdb and rerun.failures:
             pdb.post_mortem(authors_traceback(rerun.failures[0].__traceback__))
-        elif arguments.pdb and rerun.task is not None:
+        elif arguments.pdb and "" in rerun.tasks:
             _debug([frame for _, frame in _frames(rerun)])
         return rerun.divergence is None
 
