@@ -273,7 +273,7 @@ class Town:
     def left_over(self) -> dict[str, int]:
         """How much the dispatcher still remembers of chats, where there is anything."""
         chats = self.dispatcher.chats
-        kept = {"lives": len(chats.actors), "catching_up": len(chats.catching_up)}
+        kept = {"lives": len(chats.actors), "catching_up": len(chats.catching_up._stalled)}
         kept["running"] = len(self.dispatcher.tasks.running)
         kept["cleanup"] = len(self.dispatcher.shared.cleanup)
         kept["_consumption"] = self.dispatcher.commits.added - self.dispatcher.commits.written

@@ -15,24 +15,20 @@ class Closed:
     Code may pass the stand-in to a step. Every other use raises LocalProtocolError.
     """
 
-    def __init__(self, name: str, all_closed: _AllClosed) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
-        self._all = all_closed
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Closed(f"{self._name}.{name}", self._all)
+        return Closed(f"{self._name}.{name}")
 
     def _refuse(self, *_: object) -> NoReturn:
-        self._all.touched = True
         raise LocalProtocolError(
             self._name, "is a resource, which is not open when a journal is only looked at; use it in a step"
         )
 
     def __repr__(self) -> str:
-        # A text made from this repr differs from the live run's text.
-        self._all.touched = True
         return f"<{self._name}, closed>"
 
     __call__ = __bool__ = __iter__ = __len__ = __getitem__ = __contains__ = _refuse
@@ -41,10 +37,8 @@ class Closed:
 
 @final
 class _AllClosed(dict["Resource[object]", object]):
-    touched = False
-
     def __missing__(self, resource: Resource[object]) -> object:
-        return Closed(resource.name, self)
+        return Closed(resource.name)
 
     def __contains__(self, key: object) -> bool:
         return True
@@ -53,8 +47,3 @@ class _AllClosed(dict["Resource[object]", object]):
 def closed_resources() -> Opened:
     """Return a mapping that contains a stand-in for every resource."""
     return _AllClosed()
-
-
-def touched(resources: Opened) -> bool:
-    """Whether code has used one of the stand-ins."""
-    return isinstance(resources, _AllClosed) and resources.touched

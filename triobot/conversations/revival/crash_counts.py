@@ -68,8 +68,6 @@ EARLY_CRASHES: Final = "crashes"
 ROUTING: Final = "routing"
 """Setting: the event that filters read when the process crashed, and its number of crashes."""
 _THREAD: Final = trio.to_thread.run_sync.__code__
-_IDLE: Final = 1_000
-"""Number of steps of other tasks after which the instrument is removed; an installation costs as much."""
 
 
 # Slots of the memory that outlives the process.
@@ -108,7 +106,6 @@ class CrashCounts(trio.abc.Instrument):
         # Tasks with children or a running step. The instrument is installed while there are such tasks.
         self._wide: set[trio.lowlevel.Task] = set()
         self._looks = False
-        self._idle = 0
         # Conversation whose code runs in the current step, if the instrument tracks the step's task.
         self._stepping: int | None = None
         self._opening = services.store.opening()
@@ -194,11 +191,8 @@ class CrashCounts(trio.abc.Instrument):
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         """Write the number of the task's conversation to the slot: the step may crash the process."""
         if not self._wide:  # without such tasks, each conversation writes its number itself
-            self._idle += 1
-            if self._idle > _IDLE:
-                self.look_no_more()
+            self.look_no_more()
             return
-        self._idle = 0
         self._stepping = seq = self._within(task)
         if seq is None:
             return

@@ -24,7 +24,7 @@ import trio
 from ...base.alarm_kinds import Alarm
 from ...errors import NondeterminismError, RecordError, UnreadableRecordError
 from ...seams.inbox import InboxRow
-from ...seams.journals import ConversationRow, Journal, ParkConversation, TakeInHand
+from ...seams.journals import ConversationRow, ParkConversation, TakeInHand
 from ...seams.patience import await_store
 from ...seams.rooms import is_chat, told
 from ...seams.values import decode_value
@@ -63,12 +63,7 @@ async def revive(actor: ChatActor, waiting: Sequence[Delivery]) -> None:
     Args:
         waiting: the chat's waiting events.
     """
-    store, table, crashes, code = (
-        actor.services.store,
-        actor.shared.table,
-        actor.shared.crashes,
-        actor.services.code,
-    )
+    store, code, crashes = actor.services.store, actor.services.code, actor.shared.crashes
     # Asides come first. The last conversation may find the waiting events, except events for other
     # conversations.
     found = await await_store(partial(store.conversations, actor.chat_id))
@@ -77,22 +72,22 @@ async def revive(actor: ChatActor, waiting: Sequence[Delivery]) -> None:
         actor.refusals.recall(await await_store(partial(store.data, actor.chat_id)))
     healed = list[Conversation]()
     for row in rows:
-        journal = await await_store(partial(store.journal, row.id))
-        if journal is None:
-            continue
         if row.parked_because is not None and await _is_to_end(store, row):
-            _place_parked(actor, journal)
+            _place_parked(actor, row)
             continue
         if crashes.condemns(row):
             because = f"the code of {row.route} was at work each of the {CRASHES} times that the program died"
-            actor.refusals.park(_place_parked(actor, journal), because, error=crashes.build)
+            actor.refusals.park(_place_parked(actor, row), because, error=crashes.build)
+            continue
+        journal = await await_store(partial(store.journal, row.id))
+        if journal is None:
             continue
         try:
             stored = read_stored(journal)
-            opening = fitting(stored, table)
+            opening = fitting(stored, actor.shared.table)
             changed = None if code is None else await code.compare(store, row, stored.records)
         except (NondeterminismError, UnreadableRecordError) as error:
-            actor.refusals.park(_place_parked(actor, journal), error.what)
+            actor.refusals.park(_place_parked(actor, row), error.what)
             continue
         begin = Replay(stored, changed)
         conversation = Conversation.of(actor.shared, actor.kept, *opening, row.sender_id, begin)
@@ -195,28 +190,19 @@ async def _stand(conversation: Conversation) -> None:
         await settled.wait()
 
 
-def _place_parked(actor: ChatActor, journal: Journal) -> Conversation:
+def _place_parked(actor: ChatActor, row: ConversationRow) -> Conversation:
     """Place a conversation in the chat as parked, without running the conversation's code."""
-    row = journal.row
     route = actor.shared.table.named(row.route) or _unknown(row)
     # Placeholder for the first event, which is never read again. A room has no joins, so it gets a signal.
     begun = (
         Join(actor.chat_id, None) if is_chat(actor.chat_id) else cast("Event", Signal(actor.chat_id, None))
     )
     delivery = Delivery(row.id, begun, row.started_at)
-    start, begin = Start(route, None), Replay(_readable(journal))
+    start, begin = Start(route, None), Replay(Stored(row, ()))
     conversation = Conversation.of(actor.shared, actor.kept, start, delivery, row.sender_id, begin)
     conversation.seat.parked = True
     actor.running.take(conversation)
     return conversation
-
-
-def _readable(journal: Journal) -> Stored:
-    """Decode a stored conversation; if the journal can't be decoded, decode only the row."""
-    try:
-        return read_stored(journal)
-    except UnreadableRecordError:
-        return Stored(journal.row, ())
 
 
 def _unknown(row: ConversationRow) -> Route:
@@ -241,9 +227,6 @@ class CatchingUp:
         self._coming: set[ChatActor] = set()
         self._stall = trio.Event()
         self._back = trio.Event()
-
-    def __len__(self) -> int:
-        return len(self._stalled)
 
     def room(self, actor: ChatActor) -> None:
         """Load a chat, or read further events of a chat that was behind, and has room again."""
