@@ -157,14 +157,13 @@ class Source:
 
     def at(self, place: Range) -> Point | None:
         """Return the point at this range. Versions of Python report different ranges for one point."""
-        line = place[0]
-        if line is None:
+        line, column, last, end = place
+        if line is None or column is None or last is None or end is None:  # `python -X no_debug_ranges`
             return None
         inside = [one for one in self.functions if one.node.lineno <= line <= _end_of(one.node)[0]]
-        sizes = {point: _fits(point.node, place) for function in inside for point in function.points}
+        points = (point for function in inside for point in function.points)
+        sizes = {point: _fits(point.node, (line, column), (last, end)) for point in points}
         found = {point: size for point, size in sizes.items() if size is not None}
-        if place[1] is None and len(found) > 1:  # without columns, calls on one line can't be distinguished
-            return None
         return min(found, key=found.__getitem__, default=None)
 
 
@@ -176,20 +175,16 @@ def read_source(name: str, text: str) -> Source | None:
         return None
 
 
-def _fits(node: _Node, place: Range) -> tuple[int, int] | None:
+def _fits(node: _Node, starts: tuple[int, int], ends: tuple[int, int]) -> tuple[int, int] | None:
     """Return lines and columns from a node's start to a range's start; None if the range isn't the node's."""
-    line, column, last, end = place
-    if column is None or line is None:
-        return (0, 0) if isinstance(node, _AWAITS) and node.lineno == line else None
-    begins, ends = (node.lineno, node.col_offset), _end_of(node)
+    begin, end = begins(node), _end_of(node)
     if (heads := _heads_of(node)) is not None:
-        first, behind = heads[0], _end_of(heads[-1])
-        whole = ((line, column), (last, end)) == (begins, ends)
-        part = (first.lineno, first.col_offset) <= (line, column) and (last, end) <= behind
+        whole = (starts, ends) == (begin, end)
+        part = begins(heads[0]) <= starts and ends <= _end_of(heads[-1])
         return (0, 0) if whole or part else None
-    if ends != (last, end) or begins > (line, column):
+    if ends != end or begin > starts:
         return None
-    return line - begins[0], abs(column - begins[1])
+    return starts[0] - begin[0], abs(starts[1] - begin[1])
 
 
 @final
