@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 
-from triobot.exact.sites import AUTHORS, BORDER, SKIPPED, KnownSite, Sites
+from triobot.exact.sites import AUTHORS, BORDER, SKIPPED, SiteRow, Sites
 from triobot.exact.sources import read_source
 from triobot.exact.verdicts import NO_OPTION, NOWHERE, Comparison, Judge, Parting, Told
 
@@ -94,7 +94,7 @@ class World:
     """A store, and what was deployed: each process has its own `Sites`, and knows the stored ones."""
 
     def __init__(self) -> None:
-        self.known: list[KnownSite] = []
+        self.known: list[SiteRow] = []
         self.texts: dict[str, tuple[str, str]] = {}
         self.builds: dict[int, frozenset[str]] = {}
         self.now = 0

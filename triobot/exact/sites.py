@@ -53,14 +53,8 @@ CODE: Final = "!"
 _NO_PLACE: Final[Range] = (None, None, None, None)
 _BORDER_LINK: Final = SiteLink(CHILD, "", _NO_PLACE)
 
-
-@final
-class KnownSite(NamedTuple):
-    """Site as stored: the last link, and the number of the site that precedes it (0 for none)."""
-
-    number: int
-    before: int
-    link: SiteLink
+SiteRow: TypeAlias = "tuple[int, int, str, str, int | None, int | None, int | None, int | None]"
+"""Site as stored: its number, the number of the site that precedes it (0 for none), and the last link."""
 
 
 @final
@@ -77,16 +71,13 @@ class Sites:
 
     def __init__(self, kind_of: Callable[[CodeType], int]) -> None:
         self._kind_of = kind_of
-        self._kinds: dict[int, int] = {}
-        # Keeps the code objects alive, because their ids are used as keys.
-        self._codes: dict[int, CodeType] = {}
+        # The code objects are kept alive, because their ids are used as keys.
+        self._kinds: dict[int, tuple[int, CodeType]] = {}
         # For each site at which a task was started: the site numbers, by the frames of a stack (`_Stacks`).
         self._seen: dict[int, _Stacks] = {}
-        self._found: dict[int, SiteLink] = {}
         self._links: dict[int, tuple[int, SiteLink]] = {}
-        self._numbers: dict[tuple[int, SiteLink], int] = {}
         self._files: dict[str, list[str]] = {}
-        self.unkept: list[KnownSite] = []
+        self.unkept: list[SiteRow] = []
         self.present: dict[str, tuple[str, str]] = {}
 
     def read(self, modules: Iterable[tuple[str, str]]) -> None:
@@ -96,10 +87,10 @@ class Sites:
             if text:
                 self._add_source(name, file, digest, text)
 
-    def know(self, sites: Iterable[KnownSite]) -> None:
+    def know(self, sites: Iterable[SiteRow]) -> None:
         """Add sites from the store."""
-        for one in sites:
-            self._links.setdefault(one.number, (one.before, one.link))
+        for number, before, digest, function, *place in sites:
+            self._links.setdefault(number, (before, SiteLink(digest, function, cast("Range", tuple(place)))))
 
     # --- for each operation
 
@@ -127,9 +118,8 @@ class Sites:
     def _kind(self, code: CodeType) -> int:
         own = id(code)
         if own not in self._kinds:
-            self._codes[own] = code
-            self._kinds[own] = self._kind_of(code)
-        return self._kinds[own]
+            self._kinds[own] = self._kind_of(code), code
+        return self._kinds[own][0]
 
     # --- once for each site
 
@@ -163,21 +153,12 @@ class Sites:
         return number
 
     def _add(self, before: int, link: SiteLink) -> int:
-        found = before, link
-        if (number := self._numbers.get(found)) is None:
-            number = _numbered(before, link)
-            self._numbers[found] = number
-            self._links[number] = found
-            self.unkept.append(KnownSite(number, before, link))
+        if (number := _numbered(before, link)) not in self._links:
+            self._links[number] = before, link
+            self.unkept.append((number, before, link.digest, link.function, *link.place))
         return number
 
     def _link(self, code: CodeType, offset: int) -> SiteLink:
-        found = self._found.get(own := id(code) + offset)
-        if found is None:
-            found = self._found[own] = self._find_link(code, offset)
-        return found
-
-    def _find_link(self, code: CodeType, offset: int) -> SiteLink:
         place = _place_in(code, offset)
         if digest := self._source_of(code):
             return SiteLink(digest, code.co_qualname, place)

@@ -86,10 +86,8 @@ class ReplayCheck:
         if self._tell is not None:
             self._tell(name, divergence)
             return
-        log.error(
-            "%s: conversation %s doesn't repeat itself: %s; %s", divergence.line, name, divergence, RULE
-        )
         text = f"conversation {name} doesn't repeat itself: {divergence}; {RULE}"
+        log.error("%s: %s", divergence.line, text)
         shared.services.raise_alarm(Alarm("replay_diverged", f"{name} {divergence.line}", text))
 
 

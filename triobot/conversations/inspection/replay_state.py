@@ -144,13 +144,12 @@ def _digest(text: str) -> str:
 
 def difference(recorded: ReplayState, now: ReplayState) -> str | None:
     """Describe the first difference between two runs of one journal, without content. None: no difference."""
-    if recorded.ending == now.ending and _named(recorded) == _named(now):
-        pairs = zip(recorded.operations, now.operations, strict=True)
-        others = [one for one, other in pairs if differs(one[2], other[2])]
-        if others:
-            return f"a {others[0][1]} has other arguments than before"
-    else:
+    named = [[one[:2] for one in point.operations] for point in (recorded, now)]
+    if recorded.ending != now.ending or named[0] != named[1]:
         return f"before, {recorded.words()}; now, {now.words()}"
+    for (_, kind, was), (_, _, print) in zip(recorded.operations, now.operations, strict=True):
+        if differs(was, print):
+            return f"a {kind} has other arguments than before"
     if recorded.blocks != now.blocks:
         return f"before, {_blocks(recorded)}; now, {_blocks(now)}"
     for path, before in recorded.spots.items():
@@ -162,10 +161,6 @@ def difference(recorded: ReplayState, now: ReplayState) -> str | None:
             names = _different(before.variables, spot.variables)
             return f"variables hold something else than before: {names}"
     return None
-
-
-def _named(standing: ReplayState) -> list[tuple[str, str]]:
-    return [(id, kind) for id, kind, _ in standing.operations]
 
 
 def _blocks(standing: ReplayState) -> str:

@@ -12,7 +12,7 @@ from typing import final
 from ...engine import Record
 from ...engine.core import Operation as OpenOperation
 from ...engine.records import START, Id, time_of
-from ...exact.sites import KnownSite, SiteLink, Sites
+from ...exact.sites import Sites
 from ...exact.sources import Source, read_source
 from ...exact.verdicts import NO_OPTION, Comparison, Judge, Told
 from ...seams.journals import ConversationRow, StoredCode
@@ -29,7 +29,7 @@ def comparison_with(sites: Sites, formerly: Mapping[str, str], known: StoredCode
         sites: sites of the current code.
         formerly: current names of functions by their former names.
     """
-    sites.know(KnownSite(row[0], row[1], SiteLink(row[2], row[3], row[4:])) for row in known.sites)
+    sites.know(known.sites)
     builds = {one.at: frozenset(one.sources) for one in known.deployed}
     accepted = [(one.function, one.was, one.now) for one in known.accepted]
 

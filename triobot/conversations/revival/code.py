@@ -143,8 +143,7 @@ class Code:
         new = [(digest, *found) for digest, found in here.items() if digest not in self._kept]
         self._kept.update(here)
         deployed = Deployed(self._since, self.build, tuple(here)) if new or not sites else None
-        rows = tuple((one.number, one.before, *one.link[:2], *one.link.place) for one in sites)
-        return KeepCode(tuple(new), rows, deployed)
+        return KeepCode(tuple(new), tuple(sites), deployed)
 
     def place(self, operations: Iterable[OpenOperation], stored: Stored) -> None:
         """Set the sites of operations that a replay began: from the row, else from waiting tasks' frames."""

@@ -229,23 +229,18 @@ def _read(row: InboxRow) -> tuple[Record, RunKind, int, SenderId | None]:
 # --- stored conversations
 
 
-def _interrupt(stored: Stored) -> int | None:
-    """Return the inbox row of the interrupt in a journal, if there is one."""
-    return next((record[2] for record in stored.records if record[0] == INTERRUPTED), None)
-
-
 @final
 @frozen
 class Stored:
-    """Stored state from which a conversation is revived.
-
-    Attributes:
-        interrupted_by: inbox row of an interrupt that was ending the conversation.
-    """
+    """Stored state from which a conversation is revived."""
 
     row: ConversationRow
     records: Sequence[Record] = attrs.field(repr=False)
-    interrupted_by: int | None = attrs.field(default=attrs.Factory(_interrupt, takes_self=True))
+
+    @property
+    def interrupted_by(self) -> int | None:
+        """Inbox row of an interrupt that was ending the conversation, or None."""
+        return next((record[2] for record in self.records if record[0] == INTERRUPTED), None)
 
 
 def why_unfit(row: ConversationRow, table: Table) -> str | None:
