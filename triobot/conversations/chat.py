@@ -42,8 +42,8 @@ from .blocks import (
     sleep_until,
     wall_time,
 )
-from .calls.broadcasts import Broadcast, RecordedAnnouncing
-from .calls.refs import RecordedDoor, RoomRef, person_ref, place_ref, room_ref
+from .calls.broadcasts import Broadcast
+from .calls.refs import Door, RoomRef, person_ref, place_ref, room_ref
 from .calls.signals import Signal, room_of
 from .charges import charging
 from .charges.charging import Late
@@ -203,12 +203,7 @@ class Room(Generic[E_co]):
             LocalProtocolError: `place` is no chat's id, phone number or group name.
             ConfigError: the function isn't declared as a room, or `key` isn't valid.
         """
-        operations = self._operations
-        if isinstance(place, int | str):
-            return ChatRef(RecordedDoor(operations), as_recipient(place))
-        return room_ref(
-            RecordedDoor(operations), operations.shared.table, place, key, f"{calling_line()}: to()"
-        )
+        return ref_to(Door.of(self._operations), place, key)
 
     def person(self, sender_id: SenderId) -> RoomRef:
         """Return a reference to a person's data, which is the same in all chats.
@@ -223,7 +218,7 @@ class Room(Generic[E_co]):
             ...     warnings = await chat.person(who.id).update(WARNINGS, lambda old: old + 1)
             ...     await chat.send(f"That is warning {warnings}.")
         """
-        return person_ref(RecordedDoor(self._operations), sender_id)
+        return person_ref(Door.of(self._operations), sender_id)
 
     def place(self, name: str, key: str | int = "") -> RoomRef:
         """Return a reference to data under a name of your choice; `key` is the same as in `to`.
@@ -235,7 +230,7 @@ class Room(Generic[E_co]):
             >>> async def book(chat: Chat, day: str, hour: int) -> None:
             ...     await chat.place("clinic", day).update(TAKEN, lambda taken: {hour: chat.id, **taken})
         """
-        return place_ref(RecordedDoor(self._operations), name, key, f"{calling_line()}: place()")
+        return place_ref(Door.of(self._operations), name, key, f"{calling_line()}: place()")
 
     @property
     def shared(self) -> RoomRef:
@@ -244,7 +239,7 @@ class Room(Generic[E_co]):
         All writes of this data go through one room. Keep data that every event changes in several rooms
         instead, such as one room for each group or day.
         """
-        return RoomRef(RecordedDoor(self._operations), SHARED)
+        return RoomRef(Door.of(self._operations), SHARED)
 
     def broadcast(self, key: str) -> Broadcast:
         """Return the broadcast with this key, in order to start, watch or stop a message to many chats.
@@ -260,8 +255,7 @@ class Room(Generic[E_co]):
             ...     news = await chat.ask("What is new?")
             ...     await chat.broadcast(f"news {chat.uuid()}").start(news, SUBSCRIBED)
         """
-        door, keeping = RecordedAnnouncing(self._operations), self._operations.shared.keeping
-        return Broadcast(door, keeping, key)
+        return Broadcast(Door.of(self._operations), key)
 
     async def continue_as(self, fn: Callable[[Room[E_co]], Awaitable[None]]) -> NoReturn:
         """End here, and go on as another room's function, in the same place with the same event.
@@ -865,3 +859,12 @@ class ChatRef(RoomRef):
         Raises: as `start`.
         """
         return await self._door.stop(self._place, fn, key)
+
+
+def ref_to(
+    door: Door, place: int | str | Callable[[Room[Any]], Awaitable[None]], key: str | int
+) -> ChatRef | RoomRef:
+    """Return a reference to a chat or a room; see `Room.to`."""
+    if isinstance(place, int | str):
+        return ChatRef(door, as_recipient(place))
+    return room_ref(door, place, key, f"{calling_line()}: to()")

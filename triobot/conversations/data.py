@@ -509,12 +509,6 @@ class Keeping:
         self._commits.add([self.put_now(place, key, value)])
         await self._commits.wait_written()
 
-    async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
-        """Replace a value by `change(old)`, and return the new text; durable when this returns."""
-        text = change((await self.read(place)).get(key))
-        await self.put(place, key, text)
-        return text
-
     async def keyed(self, key: str, after: ChatId | None) -> Sequence[tuple[ChatId, str]]:
         """Read some of the chats that have a value under this key: the next chats after `after`."""
         await self._commits.wait_written()

@@ -13,10 +13,9 @@ from __future__ import annotations
 import copy
 import os
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
-    AbstractContextManager,
     asynccontextmanager,
     contextmanager,
     nullcontext,
@@ -33,13 +32,11 @@ import trio
 from ..base.alarm_kinds import OnAlarm
 from ..base.authors import run_contained
 from ..base.clock import SystemClock, WallClock
-from ..base.frozen import guarded
 from ..base.secrets import Secret
 from ..conversations.calls.broadcasts import Broadcast
-from ..conversations.calls.refs import RoomRef, person_ref, place_ref, room_ref
-from ..conversations.calls.signals import RoomName
+from ..conversations.calls.refs import INSTEAD, Door, RoomRef, person_ref, place_ref
 from ..conversations.chat import ChatRef as ChatRef
-from ..conversations.chat import Room
+from ..conversations.chat import Room, ref_to
 from ..conversations.data import Keeping, Key, Speech
 from ..conversations.questions.buttons import Buttons, Keyboard, inline_of, reply_of
 from ..conversations.routes.declarations import check_function
@@ -49,12 +46,11 @@ from ..conversations.running.lines import calling_line
 from ..conversations.services import OnFailure, tell_nobody
 from ..conversations.texts import Texts
 from ..errors import ConfigError
-from ..seams.outbox import OnUnknown, Urgency
 from ..seams.resources import Provided, Resource, find, open_resources
 from ..seams.rooms import SHARED, is_chat
 from ..wire.content import Media
-from ..wire.ids import ChatId, SenderId, as_recipient
-from ..wire.operations import Operation, Upload
+from ..wire.ids import ChatId, SenderId
+from ..wire.operations import Upload
 from .failures import Failure as Failure
 from .failures import OnError, open_failures
 from .settings import PREFIX, Settings, check_prefix, read_environment
@@ -64,60 +60,14 @@ if TYPE_CHECKING:
     from quart_trio import QuartTrio
 
     from ..conversations.services import Services
+    from ..conversations.shared import Shared
     from .standby import Front, Standby
     from .work import Intake, Runtime, Statistics, Surroundings
 
-INSTEAD: Final = "chat.to(chat_id), or the chat's own methods"
 _importing: Final[ContextVar[str | None]] = ContextVar("importing", default=None)
 BackgroundT = TypeVar("BackgroundT", bound=Callable[[], Awaitable[None]])
 M = TypeVar("M", bound=Media)
 T = TypeVar("T")
-
-
-@final
-@guarded
-class OutsideDoor:
-    """The operations of references made by `Bot.to`, for use outside conversations."""
-
-    _work: Callable[[], Runtime] = attrs.field(repr=False)
-
-    async def perform(self, operation: Operation[T], on_unknown: OnUnknown) -> T:
-        outbox = self._from_outside().spoken
-        return await outbox.perform(operation, urgency=Urgency.REPLY, on_unknown=on_unknown)
-
-    async def signal(self, place: ChatId, value: object, key: str | None, room: RoomName | None) -> None:
-        await self._from_outside().dispatcher.chat_calls.signal(place, value, key, room)
-
-    async def start(
-        self, chat_id: ChatId, fn: Callable[..., object], args: tuple[object, ...], key: str | None
-    ) -> bool:
-        chat_calls = self._from_outside().dispatcher.chat_calls
-        name = chat_calls.table.route_of(fn, args, f"{calling_line()}: start()").name
-        return await chat_calls.start(chat_id, name, args, key=key, once=key)
-
-    async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:
-        chat_calls = self._from_outside().dispatcher.chat_calls
-        name = chat_calls.table.route_of(fn, None, f"{calling_line()}: stop()").name
-        return await chat_calls.stop(chat_id, name, key)
-
-    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """Return the chat's stored values by key."""
-        return await self._from_outside().dispatcher.keeping.data(chat_id)
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Return an empty guard: outside conversations, reads of stored values need no guard."""
-        return nullcontext()
-
-    async def put_data(self, place: ChatId, key: str, value: str | None) -> None:
-        await self._from_outside().dispatcher.keeping.put(place, key, value)
-
-    async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
-        """Replace the stored value by `change(value)`; return the new value."""
-        return await self._from_outside().dispatcher.keeping.update(place, key, change)
-
-    def _from_outside(self) -> Runtime:
-        refuse_conversations("bot.to()", INSTEAD)
-        return self._work()
 
 
 @contextmanager
@@ -528,13 +478,10 @@ class Bot(Router):
             LocalProtocolError: `place` is no chat id, phone number or group name.
         """
         refuse_conversations("bot.to()", INSTEAD)
-        running, door = self._running(), OutsideDoor(self._running)
-        if isinstance(place, int | str):
-            return ChatRef(door, as_recipient(place))
-        return room_ref(door, running.dispatcher.chat_calls.table, place, key, f"{calling_line()}: to()")
+        return ref_to(self._outside(), place, key)
 
     def _place(self, place: ChatId) -> RoomRef:
-        door = OutsideDoor(self._running)
+        door = Door(self._shared)
         return ChatRef(door, place) if is_chat(place) else RoomRef(door, place)
 
     def person(self, sender_id: SenderId) -> RoomRef:
@@ -591,8 +538,7 @@ class Bot(Router):
             LocalProtocolError: the key is empty, longer than 200 characters, or not printable.
         """
         refuse_conversations("bot.broadcast()", "chat.broadcast(key)")
-        work = self._running()
-        return Broadcast(work.broadcasts, work.dispatcher.keeping, key, outside=True)
+        return Broadcast(self._outside(), key)
 
     async def upload(
         self, media: M, *, buttons: Buttons[Any] | None = None, keyboard: Keyboard | None = None
@@ -633,9 +579,12 @@ class Bot(Router):
         refuse_conversations("bot.statistics()", "chat.step() with a function that reads it")
         return self._running().statistics()
 
-    def _outside(self) -> OutsideDoor:
+    def _outside(self) -> Door:
         self._running()
-        return OutsideDoor(self._running)
+        return Door(self._shared)
+
+    def _shared(self) -> Shared:
+        return self._running().dispatcher.shared
 
     def _running(self) -> Runtime:
         if self._standby is not None:

@@ -308,7 +308,8 @@ class Intake:
         chat_id, value = cast("ChatId", question["chat_id"]), asked.get("value") or ""
         if question["ask"] == "chats.send":
             try:
-                sent = await work.spoken.perform(SendMessage(chat_id, value), urgency=Urgency.REPLY)
+                outbox = work.dispatcher.services.outbox
+                sent = await outbox.perform(SendMessage(chat_id, value), urgency=Urgency.REPLY)
             except (RefusedError, TransportError) as error:
                 raise ConflictError(f"it was not sent: {error}") from error
             return {"message_id": sent.id}
@@ -371,11 +372,7 @@ def _admin_of(store: Store, clock: WallClock) -> PaymentsAdmin:
 @final
 @guarded
 class Runtime:
-    """The work of a running bot: handles accepted events.
-
-    Attributes:
-        spoken: outbox for messages from outside conversations.
-    """
+    """The work of a running bot: handles accepted events."""
 
     platform: PlatformClient
     outbox: LaneOutbox
@@ -384,7 +381,6 @@ class Runtime:
     cashier: Cashier
     store: Store
     resources: Opened
-    spoken: Outbox
 
     def statistics(self) -> Statistics:
         """Return counts of the bot's work and state in this process."""
@@ -646,7 +642,7 @@ async def open_work(
         )
         dispatcher = Dispatcher(services, table, username=settings.username)
         intake.voice.find = partial(_whose, dispatcher.tasks.running)
-        work = Runtime(platform, outbox, dispatcher, broadcasts, cashier, intake.store, resources, spoken)
+        work = Runtime(platform, outbox, dispatcher, broadcasts, cashier, intake.store, resources)
         at_rest = False
         try:
             async with trio.open_nursery() as nursery:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
 from contextlib import aclosing
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, final
 
 import attrs
 import trio
@@ -23,12 +23,15 @@ from ...seams.values import register
 from ...wire.content import Content
 from ...wire.ids import ChatId, as_chat_id
 from ..data import JOINED, Keeping, Key
-from ..operations import Operations
 from ..questions.asking import check_content
 from ..questions.buttons import Buttons, inline_of
-from ..running.branches import OperationKind, refuse_conversations, step_tasks
+from ..running.branches import OperationKind, step_tasks
 from ..running.lines import calling_line
-from ..services import Also, Announcing
+from ..services import Announcing
+from .refs import Door
+
+if TYPE_CHECKING:
+    from ..shared import Shared
 
 
 @final
@@ -69,10 +72,8 @@ class Broadcast:
         ...     await chat.broadcast("version-2").start("Version 2 is here.", SUBSCRIBED)
     """
 
-    _door: Announcing = attrs.field(repr=False)
-    _keeping: Keeping = attrs.field(repr=False)
+    _door: Door = attrs.field(repr=False)
     key: str = attrs.field(validator=_is_key)
-    _outside: bool = attrs.field(default=False, repr=False, alias="outside")
 
     async def start(
         self,
@@ -120,12 +121,33 @@ class Broadcast:
             raise LocalProtocolError("on_unknown", 'is "count" or "resend"')
         announcement = Announcement(content, inline_of(buttons), on_unknown)
         announcement.to(_SOMEBODY)  # refuses an invalid message once, instead of once for each receiver
-        async with aclosing(self._chats(to)) as chats:
-            return await self._door_of("start").start(self.key, announcement, chats)
+        shared = self._shared("start")
+
+        async def send(own: Id | None) -> bool:
+            also = self._door.done(own, OperationKind.BROADCAST)
+            async with aclosing(self._chats(shared.keeping, to)) as chats:
+                return await _announcing(shared).start(self.key, announcement, chats, also)
+
+        async def body(own: Id) -> bool:
+            # The author's code may provide the audience, from a cursor or through the bot.
+            task = trio.lowlevel.current_task()
+            step_tasks.add(task)
+            try:
+                return await send(own)
+            finally:
+                step_tasks.discard(task)
+
+        if self._door.operations is None:
+            return await send(None)
+        self._door.gives("")
+        return await self._door.operations.effect(OperationKind.BROADCAST, body)
 
     async def status(self) -> BroadcastStatus:
         """Return the broadcast's progress; the state is ``none`` before the start."""
-        return await self._door_of("status").status(self.key)
+        shared = self._shared("status")
+        return await self._door.effect(
+            OperationKind.BROADCAST, lambda _: _announcing(shared).status(self.key)
+        )
 
     async def stop(self) -> bool:
         """Stop sending permanently. The stop is durable on return; requests in flight get two more seconds.
@@ -136,7 +158,13 @@ class Broadcast:
 
         Cancellation: *ambiguous*; the call may be repeated.
         """
-        return await self._door_of("stop").stop(self.key)
+        shared = self._shared("stop")
+
+        async def body(own: Id | None) -> bool:
+            also = self._door.done(own, OperationKind.BROADCAST)
+            return await _announcing(shared).stop(self.key, also)
+
+        return await self._door.effect(OperationKind.BROADCAST, body)
 
     def gone(self) -> AsyncIterator[ChatId]:
         """Iterate over the receivers known so far that have left or blocked the bot.
@@ -144,17 +172,20 @@ class Broadcast:
         Raises:
             ForeignTaskError: called from a conversation, outside of a step.
         """
-        return self._door_of("gone").gone(self.key)
+        if self._door.operations is not None:
+            raise ForeignTaskError(
+                f"{calling_line()}: Broadcast.gone() inside a conversation; use chat.step() with a function"
+                " that reads bot.broadcast(key).gone()"
+            )
+        return _announcing(self._shared("gone")).gone(self.key)
 
-    def _door_of(self, method: str) -> Announcing:
-        if self._outside:
-            refuse_conversations(f"Broadcast.{method}()", "chat.broadcast(key)")
-        return self._door
+    def _shared(self, method: str) -> Shared:
+        return self._door.shared(f"Broadcast.{method}()", "chat.broadcast(key)")
 
-    async def _chats(self, to: Audience) -> AsyncGenerator[ChatId]:
+    async def _chats(self, keeping: Keeping, to: Audience) -> AsyncGenerator[ChatId]:
         if isinstance(to, Key | Everybody):
             after: ChatId | None = None
-            while page := await await_store(partial(self._keeping.keyed, to.name, after)):
+            while page := await await_store(partial(keeping.keyed, to.name, after)):
                 for chat_id, _ in page:
                     yield chat_id
                 after = page[-1][0]
@@ -172,55 +203,6 @@ class Broadcast:
             await trio.lowlevel.checkpoint()
 
 
-@final
-@guarded
-class RecordedAnnouncing:
-    """Implementation of `Room.broadcast`: the store commits each action together with its record."""
-
-    _operations: Operations = attrs.field(repr=False)
-
-    async def start(
-        self,
-        key: str,
-        announcement: Announcement,
-        audience: AsyncGenerator[ChatId],
-        also: Also | None = None,
-    ) -> bool:
-        async def body(own: Id) -> bool:
-            # The author's code may provide the audience, from a cursor or through the bot.
-            task = trio.lowlevel.current_task()
-            done = partial(self._operations.done, own, OperationKind.BROADCAST)
-            step_tasks.add(task)
-            try:
-                async with aclosing(audience):  # closed here, as no replay reads the audience
-                    return await self._live.start(key, announcement, audience, done)
-            finally:
-                step_tasks.discard(task)
-
-        self._operations.gives("")
-        return await self._operations.effect(OperationKind.BROADCAST, body)
-
-    async def status(self, key: str) -> BroadcastStatus:
-        return await self._operations.effect(
-            OperationKind.BROADCAST, lambda _: await_store(partial(self._live.status, key))
-        )
-
-    async def stop(self, key: str, also: Also | None = None) -> bool:
-        async def body(own: Id) -> bool:
-            done = partial(self._operations.done, own, OperationKind.BROADCAST)
-            return await await_store(partial(self._live.stop, key, done))
-
-        return await self._operations.effect(OperationKind.BROADCAST, body)
-
-    def gone(self, key: str) -> AsyncIterator[ChatId]:
-        """Raise an error: an iteration can't be an operation."""
-        raise ForeignTaskError(
-            f"{calling_line()}: Broadcast.gone() inside a conversation; use chat.step() with a function that"
-            " reads bot.broadcast(key).gone()"
-        )
-
-    @property
-    def _live(self) -> Announcing:
-        announcing = self._operations.services.announcing
-        assert announcing is not None
-        return announcing
+def _announcing(shared: Shared) -> Announcing:
+    assert shared.services.announcing is not None
+    return shared.services.announcing

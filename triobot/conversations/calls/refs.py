@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, final
 
 import attrs
 import trio
@@ -27,165 +27,187 @@ from ...seams.values import encode_value
 from ...wire.ids import ChatId, Recipient, SenderId, as_sender_id
 from ...wire.operations import Operation
 from ...wire.rules import check_text
+from ..beginnings import Facts
 from ..data import Key, ReadKey, check_key
 from ..operations import Operations
-from ..routes.declarations import Table
-from ..running.branches import OperationKind
+from ..running.branches import OperationKind, refuse_conversations
 from ..running.lines import calling_line
+from ..services import Also
 from .signals import Halt, RoomName
+
+if TYPE_CHECKING:
+    from ..shared import Shared
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
+INSTEAD: Final = "chat.to(chat_id), or the chat's own methods"
 LONGEST_ROOM_KEY: Final = 128
 """Maximum number of characters of a room's key."""
 
 
-class Door(Protocol):
-    """Implementation of a reference's methods."""
-
-    async def perform(self, operation: Operation[T], on_unknown: OnUnknown) -> T: ...
-
-    async def signal(self, place: ChatId, value: object, key: str | None, room: RoomName | None) -> None: ...
-
-    async def start(
-        self, chat_id: ChatId, fn: Callable[..., object], args: tuple[object, ...], key: str | None
-    ) -> bool: ...
-
-    async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool: ...
-
-    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """Return the encoded values that the chat keeps."""
-        ...
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Return a context in which to decode a kept value; the context handles decoding errors."""
-        ...
-
-    async def put_data(self, place: ChatId, key: str, value: str | None) -> None:
-        """Store a value for the place; None deletes the value."""
-        ...
-
-    async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
-        """Replace the old value by ``change(old)``, and return the new value."""
-        ...
-
-
 @final
 @guarded
-class RecordedDoor:
-    """Implementation of `Room.to`.
+class Door:
+    """Way to the bot's places. Each call is an operation of a conversation, or is not recorded.
 
-    Each stored row has a deduplication key made of the conversation, the operation and the stored value. So
-    an operation that is repeated after a crash stores nothing twice.
+    In a conversation, each stored row has a deduplication key made of the conversation, the operation and the
+    stored value. So an operation that is repeated after a crash stores nothing twice.
+
+    Attributes:
+        operations: the conversation's operations; None for code outside of conversations.
     """
 
-    _operations: Operations = attrs.field(repr=False)
+    _shared: Callable[[], Shared] = attrs.field(repr=False)
+    operations: Operations | None = attrs.field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, operations: Operations) -> Door:
+        """Return the door of a conversation."""
+        return cls(lambda: operations.shared, operations)
+
+    def shared(self, what: str = "bot.to()", instead: str = INSTEAD) -> Shared:
+        """Return the running bot's state. The arguments are for `refuse_conversations`.
+
+        Raises:
+            ForeignTaskError: a conversation uses the door of code outside of conversations.
+            ConfigError: the bot isn't running.
+        """
+        if self.operations is None:
+            refuse_conversations(what, instead)
+        return self._shared()
+
+    async def effect(self, kind: OperationKind, body: Callable[[Id | None], Awaitable[T]]) -> T:
+        """Run `body` with the operation's id; outside of conversations, with None.
+
+        In a conversation, `body` is repeated while the store can't be reached.
+        """
+        if self.operations is None:
+            return await body(None)
+        return await self.operations.effect(kind, lambda own: await_store(partial(body, own)))
+
+    def gives(self, what: str, args: Sequence[object] = ()) -> None:
+        """Record an action that may deliver paid goods; see `Operations.gives`."""
+        if self.operations is not None:
+            self.operations.gives(what, args)
+
+    def done(self, own: Id | None, kind: OperationKind) -> Also | None:
+        """Return the writes that record an operation as done; None outside of conversations."""
+        operations = self.operations
+        return None if operations is None or own is None else partial(operations.done, own, kind)
 
     async def perform(self, operation: Operation[T], on_unknown: OnUnknown) -> T:
         """Send a request, in order with the other requests to that chat."""
-        return await self._operations.perform(operation, on_unknown=on_unknown)
+        sender = self.shared().services.outbox if self.operations is None else self.operations
+        return await sender.perform(operation, on_unknown=on_unknown)
 
     async def signal(self, place: ChatId, value: object, key: str | None, room: RoomName | None) -> None:
-        chat_calls = self._operations.shared.chat_calls
+        chat_calls = self.shared().chat_calls
+        self.gives(f"a signal {type(value).__qualname__}", (value,))
 
-        self._operations.gives(f"a signal {type(value).__qualname__}", (value,))
+        async def body(own: Id | None) -> None:
+            await chat_calls.signal(place, value, key or self._once(own, value), room)
 
-        async def body(own: Id) -> None:
-            once = key or self._once(own, value)
-            await await_store(partial(chat_calls.signal, place, value, once, room))
-
-        await self._operations.effect(OperationKind.SIGNAL, body)
+        await self.effect(OperationKind.SIGNAL, body)
 
     async def start(
         self, chat_id: ChatId, fn: Callable[..., object], args: tuple[object, ...], key: str | None
     ) -> bool:
-        operations, chat_calls = self._operations, self._operations.shared.chat_calls
-        own_chat = chat_id == operations.chat_id
-        route = operations.shared.table.route_of(fn, args, f"{calling_line()}: start()")
-        value, sender = recordable(operations.value), operations.facts.event.sender
+        shared, operations = self.shared(), self.operations
+        route = shared.table.route_of(fn, args, f"{calling_line()}: start()")
+        value = None if operations is None else recordable(operations.value)
+        sender = None if operations is None else operations.facts.event.sender
+        self.gives(f"a start of {route.name}")
 
-        operations.gives(f"a start of {route.name}")
-
-        async def body(own: Id) -> bool:
+        async def body(own: Id | None) -> bool:
             once = key or self._once(own, (route.first_name, args))
-            also = None if key is None else partial(operations.done, own, OperationKind.START)
-            start = partial(chat_calls.start, chat_id, route.name, args, key=key, once=once, value=value)
-            return await await_store(partial(start, sender=sender, own=own_chat, also=also))
+            also = None if key is None else self.done(own, OperationKind.START)
+            start = partial(shared.chat_calls.start, chat_id, route.name, args, key=key, once=once)
+            own_chat = self._facts_in(chat_id) is not None
+            return await start(value=value, sender=sender, own=own_chat, also=also)
 
-        started = await operations.effect(OperationKind.START, body)
+        started = await self.effect(OperationKind.START, body)
         # Without an author's key, only this operation's own earlier try can have stored the call.
         return started or key is None
 
     async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:
-        operations, chat_calls = self._operations, self._operations.shared.chat_calls
-        own_chat = chat_id == operations.chat_id
-        name = operations.shared.table.route_of(fn, None, f"{calling_line()}: stop()").name
+        shared, facts = self.shared(), self._facts_in(chat_id)
+        halt = Halt(chat_id, shared.table.route_of(fn, None, f"{calling_line()}: stop()").name, key)
         # If a run stops itself, only its end is recorded.
-        itself = own_chat and Halt(chat_id, name, key).ends(operations.facts.route.name, operations.facts.key)
+        itself = facts is not None and halt.ends(facts.route.name, facts.key)
 
-        async def body(own: Id) -> bool:
-            also = None if itself else partial(operations.done, own, OperationKind.STOP)
-            stop = partial(chat_calls.stop, chat_id, name, key, own=own_chat, also=also)
-            return await await_store(stop)
+        async def body(own: Id | None) -> bool:
+            also = None if itself else self.done(own, OperationKind.STOP)
+            own_chat = facts is not None
+            return await shared.chat_calls.stop(chat_id, halt.name, key, own=own_chat, also=also)
 
-        return await operations.effect(OperationKind.STOP, body)
+        return await self.effect(OperationKind.STOP, body)
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """Read the chat's data, as an operation of the conversation."""
-        keeping = self._operations.shared.keeping
+        """Return the encoded values that the chat keeps."""
+        keeping = self.shared().keeping
 
-        async def body(own: Id) -> dict[str, str]:
-            return dict(await await_store(partial(keeping.data, chat_id)))
+        async def body(own: Id | None) -> dict[str, str]:
+            return dict(await keeping.data(chat_id))
 
-        return await self._operations.effect(OperationKind.GET, body)
+        return await self.effect(OperationKind.GET, body)
 
     def reading(self) -> AbstractContextManager[None]:
-        """Return a context in which an undecodable value parks the conversation."""
-        return self._operations.reading()
+        """Return a context in which an undecodable value parks the conversation, if there is one."""
+        return nullcontext() if self.operations is None else self.operations.reading()
 
     async def put_data(self, place: ChatId, key: str, value: str | None) -> None:
-        """Store a value once: the store commits the value together with the operation's record."""
-        self._operations.gives(f"a change of what {key!r} keeps")
+        """Store a value for the place; None deletes the value."""
+        keeping = self.shared().keeping
+        self.gives(f"a change of what {key!r} keeps")
 
-        async def body(own: Id) -> None:
+        async def body(own: Id | None) -> None:
+            if own is None:
+                return await keeping.put(place, key, value)
             await trio.lowlevel.checkpoint()
-            self._write(own, OperationKind.SET, place, key, value, None)
+            return self._write(own, OperationKind.SET, place, key, value, None)
 
-        await self._operations.effect(OperationKind.SET, body)
+        await self.effect(OperationKind.SET, body)
 
     async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
-        """Replace a value once: the store commits the new value together with the operation's record."""
-        operations, keeping = self._operations, self._operations.shared.keeping
-        operations.gives(f"a change of what {key!r} keeps")
+        """Replace the old value by ``change(old)``, and return the new value."""
+        keeping = self.shared().keeping
+        self.gives(f"a change of what {key!r} keeps")
 
-        def changed(old: str | None) -> str:
-            with operations.reading():
-                return change(old)
-
-        async def body(own: Id) -> str:
-            old = (await await_store(partial(keeping.read, place))).get(key)
-            if operations.conversation.dead:
+        async def body(own: Id | None) -> str:
+            old = (await keeping.read(place)).get(key)
+            if self.operations is not None and self.operations.conversation.dead:
                 return ""  # the result is unused: the revived conversation repeats the operation
-            text = changed(old)
-            self._write(own, OperationKind.UPDATE, place, key, text, text)
+            with self.reading():
+                text = change(old)
+            if own is None:
+                await keeping.put(place, key, text)
+            else:
+                self._write(own, OperationKind.UPDATE, place, key, text, text)
             return text
 
-        return await operations.effect(OperationKind.UPDATE, body)
+        return await self.effect(OperationKind.UPDATE, body)
 
     def _write(
         self, own: Id, kind: OperationKind, place: ChatId, key: str, value: str | None, result: str | None
     ) -> None:
         """Queue the value and the operation's result as one unit; later writes may depend on this unit."""
-        conversation = self._operations.conversation
+        conversation = cast("Operations", self.operations).conversation
         if conversation.dead or (writer := conversation.writer) is None:
             return
-        put = self._operations.shared.keeping.put_now(place, key, value, writer)
+        put = self._shared().keeping.put_now(place, key, value, writer)
         writer.write([put, writer.unit.result(own, kind.value, result)])
 
-    def _once(self, own: Id, stored: object) -> str:
+    def _facts_in(self, chat_id: ChatId) -> Facts | None:
+        """Return the conversation's facts, if the conversation is in this chat."""
+        operations = self.operations
+        return operations.facts if operations is not None and operations.chat_id == chat_id else None
+
+    def _once(self, own: Id | None, stored: object) -> str | None:
+        if self.operations is None:
+            return None
         digest = hashlib.blake2b(encode_value(stored).encode(), digest_size=12).hexdigest()
-        return f"{self._operations.facts.id}/{own}/{digest}"
+        return f"{self.operations.facts.id}/{own}/{digest}"
 
 
 def recordable(value: object) -> object:
@@ -334,7 +356,7 @@ def person_ref(door: Door, sender_id: SenderId) -> RoomRef:
         raise LocalProtocolError("sender_id", "must be a person's id, such as chat.sender.id") from None
 
 
-def room_ref(door: Door, table: Table, fn: Callable[..., object], key: str | int, who: str) -> RoomRef:
+def room_ref(door: Door, fn: Callable[..., object], key: str | int, who: str) -> RoomRef:
     """Return a reference to the room with this key, of the kind declared by the function `fn`.
 
     Args:
@@ -343,7 +365,7 @@ def room_ref(door: Door, table: Table, fn: Callable[..., object], key: str | int
     Raises:
         ConfigError: `fn` declares no room, or the key is invalid.
     """
-    route = table.route_of(fn, None, who, room=True)
+    route = door.shared().table.route_of(fn, None, who, room=True)
     name = _room_key(key, who, "a room's key")
     return RoomRef(door, room_place(route.first_name, name), (route.first_name, name))
 
