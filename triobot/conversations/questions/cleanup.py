@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
 
@@ -93,8 +93,17 @@ class _Owed:
         kept: Whether the turn that ended the question or conversation is being stored, or is stored.
     """
 
+    chat_id: ChatId
+    debt: _Debt
     text: str
     kept: bool
+
+    @property
+    def operation(self) -> Operation[object]:
+        """The operation that shows or sends the text."""
+        if isinstance(self.debt, str):
+            return SendMessage(self.chat_id, self.text)
+        return EditMessage(self.chat_id, MessageId(self.debt), self.text)
 
 
 @final
@@ -116,21 +125,14 @@ class Cleanup:
         if self._chats[chat_id] >= CLEANUPS:
             self._work.count("left_untidy")
         else:
-            self._send(chat_id, operation)
+            self._send(chat_id, partial(self._perform, operation))
 
-    def _send(
-        self,
-        chat_id: ChatId,
-        operation: Operation[object],
-        still: Callable[[], bool] = lambda: True,
-        over: Callable[[], None] = lambda: None,
-        taken: EarlyEvent | None = None,
-    ) -> None:
-        """Send an operation in a task of its own; see `_perform`."""
+    def _send(self, chat_id: ChatId, perform: Callable[[], Awaitable[None]]) -> None:
+        """Call `perform` in a task of its own, and count the task as one of the chat's."""
 
         async def tidy() -> None:
             try:
-                await self._perform(operation, still, over, taken)
+                await perform()
             finally:
                 self._chats[chat_id] -= 1
                 if not self._chats[chat_id]:
@@ -140,16 +142,12 @@ class Cleanup:
             self._chats[chat_id] += 1
 
     async def _perform(
-        self,
-        operation: Operation[object],
-        still: Callable[[], bool],
-        over: Callable[[], None],
-        taken: EarlyEvent | None,
+        self, operation: Operation[object], owed: _Owed | None = None, taken: EarlyEvent | None = None
     ) -> None:
-        """Send an operation, unless `still()` is false by then. Then call `over()`.
+        """Send an operation, unless it shows an owed text that is no longer owed. Then settle the text.
 
-        `over()` is called once the operation was sent, was skipped or has failed. But if the program's stop
-        prevents the delivery, `over()` isn't called, and the next start sends the operation.
+        The text is settled once the operation was sent, was skipped or has failed. But if the program's stop
+        prevents the delivery, the text stays owed, and the next start sends the operation.
 
         Args:
             taken: event that led to the operation and may not be stored yet. The operation waits until the
@@ -158,13 +156,13 @@ class Cleanup:
         beside = isinstance(operation, EditMessage)
         recorded = None if beside else trio.Event()
         try:
-            if (taken is None or await holds(taken)) and still():
+            if (taken is None or await holds(taken)) and (owed is None or self._is_due(owed)):
                 urgency = Urgency.BESIDE if beside else Urgency.REPLY
                 await self._outbox.perform(operation, urgency=urgency, recorded=recorded)
-            over()
+            self._settle(owed)
         except (TriobotError, OSError) as error:
             if not (isinstance(error, NotDeliveredError) and self._work.stopping):
-                over()  # otherwise the next start sends it
+                self._settle(owed)  # otherwise the next start sends it
             self._work.count("tidying_failed")
             log.info("tidying up with %s failed: %s", operation.path, type(error).__name__)
         finally:
@@ -186,29 +184,28 @@ class Cleanup:
         Args:
             also: adds writes to a record of the turn; returns False if an earlier run or a replay has added
                 them.
-            taken: as for `_send`.
+            taken: as for `_perform`.
         """
         if self._chats[chat_id] >= CLEANUPS:
             self._work.count("left_untidy")
         elif also(f"tidy {message_id}", [PutData(chat_id, OWED, str(message_id))]):
-            self._begin(chat_id, message_id, _Owed(text, kept=False), taken)
+            self._begin(_Owed(chat_id, message_id, text, kept=False), taken)
 
     def owe_words(self, chat_id: ChatId, conversation: int, words: str) -> Sequence[Write]:
         """Record a message about a conversation as owed. Return the write for the conversation's end.
 
         Call `say_owed` once the conversation has ended. After a crash, the next start sends the message.
         """
-        self._owed.setdefault(chat_id, {})[f"{_SAY}{conversation}"] = _Owed(words, kept=False)
-        return [PutData(chat_id, OWED, f"{_SAY}{conversation}")]
+        debt = f"{_SAY}{conversation}"
+        self._owed.setdefault(chat_id, {})[debt] = _Owed(chat_id, debt, words, kept=False)
+        return [PutData(chat_id, OWED, debt)]
 
     async def say_owed(self, chat_id: ChatId, conversation: int, taken: EarlyEvent | None) -> None:
         """Send the message that `owe_words` has recorded; it is queued before the chat's next message."""
-        debt = f"{_SAY}{conversation}"
-        if (owed := self._owed.get(chat_id, {}).get(debt)) is not None:
+        if (owed := self._owed.get(chat_id, {}).get(f"{_SAY}{conversation}")) is not None:
             self._work.working(1)
-            over = partial(self._settle, chat_id, debt, owed)
             try:
-                await self._perform(SendMessage(chat_id, owed.text), lambda: True, over, taken)
+                await self._perform(owed.operation, owed, taken)
             finally:
                 self._work.working(-1)
 
@@ -222,7 +219,7 @@ class Cleanup:
         """
         if not (words and is_chat(chat_id)):
             return ()
-        self._begin(chat_id, f"{_SAY}{conversation}", _Owed(words, kept=True))
+        self._begin(_Owed(chat_id, f"{_SAY}{conversation}", words, kept=True))
         return [self._all(chat_id)]
 
     def forget(self, chat_id: ChatId) -> None:
@@ -242,7 +239,7 @@ class Cleanup:
         """
         owed = self._owed.get(chat_id, {}).get(message_id)
         if owed is not None and not recorded():
-            self._settle(chat_id, message_id, owed)
+            self._settle(owed)
 
     async def begin(self) -> None:
         """Send the texts that the last process still owed."""
@@ -251,31 +248,23 @@ class Cleanup:
             for chat_id, text in page:
                 after = chat_id
                 for debt, shown in cast("dict[_Debt, str]", decode_value(text)).items():
-                    self._begin(chat_id, debt, _Owed(shown, kept=True))
+                    self._begin(_Owed(chat_id, debt, shown, kept=True))
 
-    def _begin(self, chat_id: ChatId, debt: _Debt, owed: _Owed, taken: EarlyEvent | None = None) -> None:
-        self._owed.setdefault(chat_id, {})[debt] = owed
-        pays: Operation[object] = (
-            SendMessage(chat_id, owed.text)
-            if isinstance(debt, str)
-            else EditMessage(chat_id, MessageId(debt), owed.text)
-        )
-        self._send(
-            chat_id,
-            pays,
-            lambda: self._owed.get(chat_id, {}).get(debt) is owed,
-            partial(self._settle, chat_id, debt, owed),
-            taken,
-        )
+    def _begin(self, owed: _Owed, taken: EarlyEvent | None = None) -> None:
+        self._owed.setdefault(owed.chat_id, {})[owed.debt] = owed
+        self._send(owed.chat_id, partial(self._perform, owed.operation, owed, taken))
 
-    def _settle(self, chat_id: ChatId, debt: _Debt, owed: _Owed) -> None:
-        debts = self._owed.get(chat_id, {})
-        if debts.get(debt) is owed:
-            del debts[debt]
+    def _is_due(self, owed: _Owed) -> bool:
+        return self._owed.get(owed.chat_id, {}).get(owed.debt) is owed
+
+    def _settle(self, owed: _Owed | None) -> None:
+        if owed is not None and self._is_due(owed):
+            debts = self._owed[owed.chat_id]
+            del debts[owed.debt]
             if owed.kept:
-                self._work.commits.add([self._all(chat_id)])
+                self._work.commits.add([self._all(owed.chat_id)])
             if not debts:
-                del self._owed[chat_id]
+                del self._owed[owed.chat_id]
 
     def _going(self, write: PutData) -> Write:
         if write.key != OWED or write.value is None:
