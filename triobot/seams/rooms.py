@@ -47,11 +47,6 @@ def is_chat(place: ChatId) -> bool:
     return -MOST_CHATS < place < MOST_CHATS
 
 
-def hears(place: ChatId) -> bool:
-    """Return whether the place can get messages or signals: a person's place only keeps data."""
-    return place > -MOST_CHATS
-
-
 def told(place: ChatId, room: tuple[str, str] | None = None) -> str:
     """Return the name of a place for errors, logs and tables.
 

@@ -7,7 +7,7 @@ operation of that conversation.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, final
 
@@ -189,14 +189,11 @@ class Broadcast:
                 for chat_id, _ in page:
                     yield chat_id
                 after = page[-1][0]
-        elif isinstance(to, AsyncGenerator):
-            # An author's generator may keep a cursor or a connection open.
-            async with aclosing(cast("AsyncGenerator[int]", to)) as opened:
-                async for given in opened:
-                    yield as_chat_id(given)
         elif isinstance(to, AsyncIterable):
-            async for given in to:
-                yield as_chat_id(given)
+            # An author's generator may keep a cursor or a connection open.
+            async with aclosing(to) if isinstance(to, AsyncGenerator) else nullcontext():
+                async for given in to:
+                    yield as_chat_id(given)
         else:
             for given in to:
                 yield as_chat_id(given)

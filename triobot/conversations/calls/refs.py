@@ -22,7 +22,7 @@ from ...engine.records import Id
 from ...errors import ConfigError, LocalProtocolError, UnrecordableError
 from ...seams.outbox import OnUnknown
 from ...seams.patience import await_store
-from ...seams.rooms import hears, person_place, room_place
+from ...seams.rooms import person_place, room_place
 from ...seams.values import encode_value
 from ...wire.ids import ChatId, Recipient, SenderId, as_sender_id
 from ...wire.operations import Operation
@@ -338,9 +338,8 @@ class RoomRef:
         Cancellation: *ambiguous*; with a `key` the call may be repeated.
         """
         place = self._place
-        if self._deaf or not hears(place):
-            what = "place" if self._deaf else "person"
-            raise LocalProtocolError(what, "keeps data, and hears nothing: tell a chat or a room")
+        if self._deaf:
+            raise LocalProtocolError("place", "keeps data, and hears nothing: tell a chat or a room")
         await self._door.signal(place, value, key, self._room)
 
 
@@ -351,7 +350,7 @@ def person_ref(door: Door, sender_id: SenderId) -> RoomRef:
         LocalProtocolError: `sender_id` is not a person's id.
     """
     try:
-        return RoomRef(door, person_place(as_sender_id(sender_id)))
+        return RoomRef(door, person_place(as_sender_id(sender_id)), None, True)
     except LocalProtocolError:
         raise LocalProtocolError("sender_id", "must be a person's id, such as chat.sender.id") from None
 

@@ -150,11 +150,6 @@ def asked_of(event: object) -> Call | Halt | Order | None:
     return event if isinstance(event, Call | Halt | Order) else None
 
 
-def as_event(asked: Call | Halt | Order) -> Event:
-    """Cast a call to `Event`, because chats pass calls on like events. The wire's type has no calls."""
-    return cast("Event", asked)
-
-
 # --- signals
 
 RoomName: TypeAlias = tuple[str, str]

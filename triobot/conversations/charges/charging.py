@@ -53,7 +53,7 @@ from ...wire.rules import check_integer
 from ..blocks import Scope
 from ..operations import Operations
 from ..questions.asking import answered, look_again, new_token, open_wait, policy, reopen_wait
-from ..questions.buttons import Buttons, keyboard_of, keys_of, question_data
+from ..questions.buttons import Buttons, keyboard_of, keys_of
 from ..routes.filters import Setting
 from ..routes.routing import Delivery, OtherwisePolicy, Taken, Wait
 from ..running.branches import OperationKind
@@ -424,7 +424,7 @@ async def sell(
     taker: Literal["handler", "nobody"] = "handler" if late == "deliver" else "nobody"
     expires_at = operations.run.now() + int((BUTTON_LIFE if expires is None else expires) * 1000)
     asked = Charge(kind, chat_id, amount, currency, record, text, "", taker, expires_at)
-    keys = {question_data(token, key): key for key in (keys_of(options).values() if options else ())}
+    keys = keys_of(options, token) if options else {}
     more = keyboard_of(options, token).rows if options else ()
 
     def look(event: Event, setting: Setting) -> object | None:

@@ -33,7 +33,7 @@ from .asking import (
     reopen_wait,
     tidy,
 )
-from .buttons import Buttons, keyboard_of, keys_of, question_data
+from .buttons import Buttons, keyboard_of, keys_of
 
 K = TypeVar("K", bound=Hashable)
 
@@ -92,12 +92,11 @@ class Board:
         if self._wait is None:
             raise LocalProtocolError("board", "is closed: choose() is for the inside of its block")
         buttons = options if isinstance(options, Buttons) else Buttons(options)
-        if not (keys := keys_of(buttons).values()):
+        if not (keys := keys_of(buttons, self._token)):
             raise LocalProtocolError("options", "a choice needs at least one option")
         operations, sent, wait = self._operations, self._sent, self._wait
-        data: dict[object, Hashable] = {question_data(self._token, key): key for key in keys}
-        self._keys |= data
-        wait.keys = wait.shown = digest_of_keys(str(one).partition(".")[2] for one in data)
+        self._keys |= keys
+        wait.keys = wait.shown = digest_of_keys(str(data).partition(".")[2] for data in keys)
         keyboard = keyboard_of(buttons, self._token)
         # Set before the edit: if the edit fails, `tidy` must remove buttons of an earlier question.
         self._text = question

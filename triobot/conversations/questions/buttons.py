@@ -28,9 +28,7 @@ from ...wire.markup import (
 )
 from ...wire.results import Sent
 from ..routes.filters import Filter, Setting
-from .keys import LASTING
-from .keys import encode_key as encode_key
-from .keys import question_data as question_data
+from .keys import LASTING, question_data
 
 K_co = TypeVar("K_co", covariant=True, bound=Hashable)
 L = TypeVar("L", bound=Hashable)
@@ -97,7 +95,7 @@ class Buttons(Generic[K_co]):
             ...             press = await chat.receive(buttons.pressed(asked))
             ...             await chat.answer("Noted." if press.value else "A pity.")
         """
-        keys = {question_data(LASTING, key): key for key in keys_of(self).values()}
+        keys = keys_of(self)
 
         def look(event: Event, setting: Setting) -> Press[K_co] | None:
             if not isinstance(event, Press) or event.value not in keys:
@@ -115,12 +113,15 @@ def _with_rows(buttons: Buttons[L], rows: tuple[tuple[Choice[L] | LinkButton, ..
     return buttons
 
 
-def keys_of(buttons: Buttons[L]) -> Mapping[str, L]:
-    """Return the keys of all choices, by their encoded text."""
+def keys_of(buttons: Buttons[L], front: str = LASTING) -> dict[object, L]:
+    """Return the keys of all choices, by their buttons' data.
+
+    Args:
+        front: token of the question to which the buttons belong.
+    """
     rows = buttons._rows  # pyright: ignore[reportPrivateUsage]
-    return {
-        encode_key(button.key): button.key for row in rows for button in row if isinstance(button, Choice)
-    }
+    choices = [button for row in rows for button in row if isinstance(button, Choice)]
+    return {question_data(front, choice.key): choice.key for choice in choices}
 
 
 def keyboard_of(buttons: Buttons[Any], token: str | None = None) -> InlineKeyboard:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -41,7 +40,6 @@ LASTING: Final = "b"
 KEYS: Final = "str, int, bool, date, datetime, time, timedelta, Enum or frozen attrs or dataclass value"
 """Types of a button's key, for errors."""
 
-_INTEGER: Final = re.compile(r"-?[0-9]{1,300}", re.ASCII)
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
 _MOMENTS: Final = (dt.datetime, dt.date, dt.time)
 # Subclasses come first: `bool` is a subclass of `int`, and `datetime` of `date`.
@@ -108,7 +106,7 @@ def _read(kind: type[Any], text: str) -> object | None:
         name = rest.removeprefix(f"{kind.__name__}.")
         return kind.__members__.get(name) if sort == "e" else None
     if kind in _SORTS:
-        number = int(rest) if sort in ("t", "i", "p") and _INTEGER.fullmatch(rest) else None
+        number = int(rest) if sort in ("t", "i", "p") else None
         part = number == 1 if kind is bool else rest if number is None else number
         return part_of(kind, part) if sort == _SORTS[kind] else None
     if sort != "v" or not rest.startswith(kind.__name__):
