@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, final
@@ -101,15 +101,6 @@ class Door:
         sender = self.shared().services.outbox if self.operations is None else self.operations
         return await sender.perform(operation, on_unknown=on_unknown)
 
-    async def signal(self, place: ChatId, value: object, key: str | None, room: RoomName | None) -> None:
-        chat_calls = self.shared().chat_calls
-        self.gives(f"a signal {type(value).__qualname__}", (value,))
-
-        async def body(own: Id | None) -> None:
-            await chat_calls.signal(place, value, key or self._once(own, value), room)
-
-        await self.effect(OperationKind.SIGNAL, body)
-
     async def start(
         self, chat_id: ChatId, fn: Callable[..., object], args: tuple[object, ...], key: str | None
     ) -> bool:
@@ -120,7 +111,7 @@ class Door:
         self.gives(f"a start of {route.name}")
 
         async def body(own: Id | None) -> bool:
-            once = key or self._once(own, (route.first_name, args))
+            once = key or self.once(own, (route.first_name, args))
             also = None if key is None else self.done(own, OperationKind.START)
             start = partial(shared.chat_calls.start, chat_id, route.name, args, key=key, once=once)
             own_chat = self._facts_in(chat_id) is not None
@@ -143,52 +134,11 @@ class Door:
 
         return await self.effect(OperationKind.STOP, body)
 
-    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """Return the encoded values that the chat keeps."""
-        keeping = self.shared().keeping
-
-        async def body(own: Id | None) -> dict[str, str]:
-            return dict(await keeping.data(chat_id))
-
-        return await self.effect(OperationKind.GET, body)
-
     def reading(self) -> AbstractContextManager[None]:
         """Return a context in which an undecodable value parks the conversation, if there is one."""
         return nullcontext() if self.operations is None else self.operations.reading()
 
-    async def put_data(self, place: ChatId, key: str, value: str | None) -> None:
-        """Store a value for the place; None deletes the value."""
-        keeping = self.shared().keeping
-        self.gives(f"a change of what {key!r} keeps")
-
-        async def body(own: Id | None) -> None:
-            if own is None:
-                return await keeping.put(place, key, value)
-            await trio.lowlevel.checkpoint()
-            return self._write(own, OperationKind.SET, place, key, value, None)
-
-        await self.effect(OperationKind.SET, body)
-
-    async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
-        """Replace the old value by ``change(old)``, and return the new value."""
-        keeping = self.shared().keeping
-        self.gives(f"a change of what {key!r} keeps")
-
-        async def body(own: Id | None) -> str:
-            old = (await keeping.read(place)).get(key)
-            if self.operations is not None and self.operations.conversation.dead:
-                return ""  # the result is unused: the revived conversation repeats the operation
-            with self.reading():
-                text = change(old)
-            if own is None:
-                await keeping.put(place, key, text)
-            else:
-                self._write(own, OperationKind.UPDATE, place, key, text, text)
-            return text
-
-        return await self.effect(OperationKind.UPDATE, body)
-
-    def _write(
+    def write(
         self, own: Id, kind: OperationKind, place: ChatId, key: str, value: str | None, result: str | None
     ) -> None:
         """Queue the value and the operation's result as one unit; later writes may depend on this unit."""
@@ -203,7 +153,8 @@ class Door:
         operations = self.operations
         return operations.facts if operations is not None and operations.chat_id == chat_id else None
 
-    def _once(self, own: Id | None, stored: object) -> str | None:
+    def once(self, own: Id | None, stored: object) -> str | None:
+        """Return a conversation's deduplication key for a row that stores this value."""
         if self.operations is None:
             return None
         digest = hashlib.blake2b(encode_value(stored).encode(), digest_size=12).hexdigest()
@@ -248,7 +199,12 @@ class RoomRef:
             LocalProtocolError: the chat was not given by its id.
         """
         check_key(key)
-        data = await self._door.data(place := self._place)
+        keeping, place = self._door.shared().keeping, self._place
+
+        async def body(own: Id | None) -> dict[str, str]:
+            return dict(await keeping.data(place))
+
+        data = await self._door.effect(OperationKind.GET, body)
         with self._door.reading():
             return key.load_of(place, data.get(key.name))
 
@@ -266,7 +222,7 @@ class RoomRef:
         Cancellation: *ambiguous*; the call may be repeated.
         """
         check_key(key)
-        await self._door.put_data(self._place, key.name, key.dump(value))
+        await self._put(key.name, key.dump(value))
 
     async def clear(self, key: Key[Any]) -> None:
         """Empty a slot of the place, like ``del chat.data[KEY]`` in the place itself; otherwise like `set`.
@@ -277,7 +233,19 @@ class RoomRef:
         Cancellation: *ambiguous*; the call may be repeated.
         """
         check_key(key)
-        await self._door.put_data(self._place, key.name, None)
+        await self._put(key.name, None)
+
+    async def _put(self, key: str, value: str | None) -> None:
+        door, keeping, place = self._door, self._door.shared().keeping, self._place
+        door.gives(f"a change of what {key!r} keeps")
+
+        async def body(own: Id | None) -> None:
+            if own is None:
+                return await keeping.put(place, key, value)
+            await trio.lowlevel.checkpoint()
+            return door.write(own, OperationKind.SET, place, key, value, None)
+
+        await door.effect(OperationKind.SET, body)
 
     async def update(self, key: Key[T], change: Callable[[T, *Args], T], *args: *Args) -> T:
         """Replace the value under a key by ``change(old, *args)``, and return the new value.
@@ -310,12 +278,22 @@ class RoomRef:
         """
         check_key(key)
         _check_change(change)
-        place = self._place
+        door, keeping, place = self._door, self._door.shared().keeping, self._place
+        door.gives(f"a change of what {key.name!r} keeps")
 
-        def changed(text: str | None) -> str:
-            return key.dump(change(key.load_of(place, text), *args))
+        async def body(own: Id | None) -> str:
+            old = (await keeping.read(place)).get(key.name)
+            if door.operations is not None and door.operations.conversation.dead:
+                return ""  # the result is unused: the revived conversation repeats the operation
+            with door.reading():
+                text = key.dump(change(key.load_of(place, old), *args))
+            if own is None:
+                await keeping.put(place, key.name, text)
+            else:
+                door.write(own, OperationKind.UPDATE, place, key.name, text, text)
+            return text
 
-        return key.load(await self._door.update(place, key.name, changed))
+        return key.load(await door.effect(OperationKind.UPDATE, body))
 
     async def signal(self, value: object, *, key: str | None = None) -> None:
         """Send a signal to the place, for conversations with a `triobot.filters.signal` of its class.
@@ -340,7 +318,13 @@ class RoomRef:
         place = self._place
         if self._deaf:
             raise LocalProtocolError("place", "keeps data, and hears nothing: tell a chat or a room")
-        await self._door.signal(place, value, key, self._room)
+        chat_calls = self._door.shared().chat_calls
+        self._door.gives(f"a signal {type(value).__qualname__}", (value,))
+
+        async def body(own: Id | None) -> None:
+            await chat_calls.signal(place, value, key or self._door.once(own, value), self._room)
+
+        await self._door.effect(OperationKind.SIGNAL, body)
 
 
 def person_ref(door: Door, sender_id: SenderId) -> RoomRef:
