@@ -84,7 +84,7 @@ class _Slot:
     argument: str
     label: str
     kind: FieldKind
-    base: Literal["text", "number", "flag", "option"]
+    number: bool
     options: tuple[Option, ...]
     values: Mapping[str, object]
     optional: bool
@@ -149,7 +149,7 @@ class FormOf(Generic[T]):
         values = {now: text for name, text in values.items() if (now := self._known.get(name)) is not None}
         for slot in self._slots:
             text = values.get(slot.name, "").strip()
-            if slot.base == "flag":
+            if slot.kind == "checkbox":
                 given[slot.argument] = text.casefold() in ("true", "1", "on", "yes")
             elif text:
                 given[slot.argument] = self._value(slot, text)
@@ -162,16 +162,14 @@ class FormOf(Generic[T]):
             raise Unreadable(words or self._texts.want_form) from None
 
     def _value(self, slot: _Slot, text: str) -> object:
-        if slot.base == "text":
-            return text
-        if slot.base == "number":
-            try:
-                return read_number(int, text)
-            except ValueError:
-                raise Unreadable(self._texts.not_a_number.format(label=slot.label)) from None
-        if text not in slot.values:
+        if slot.values and text not in slot.values:
             raise Unreadable(self._texts.not_an_option.format(label=slot.label))
-        return slot.values[text]
+        if not slot.number:
+            return slot.values.get(text, text)
+        try:
+            return read_number(int, text)
+        except ValueError:
+            raise Unreadable(self._texts.not_a_number.format(label=slot.label)) from None
 
 
 def _slot(cls: type, attribute: ValueField, hint: Any, label: str | None) -> _Slot:
@@ -179,23 +177,17 @@ def _slot(cls: type, attribute: ValueField, hint: Any, label: str | None) -> _Sl
     if get_origin(hint) is Annotated:
         hint, *rest = get_args(hint)
         extra = next((item for item in rest if isinstance(item, Field)), extra)
-    values: dict[str, object] = {}
-    kind: FieldKind = "text"
-    base: Literal["text", "number", "flag", "option"] = "text"
-    if hint is bool:
-        kind, base = "checkbox", "flag"
-    elif hint is int:
-        base = "number"
-    elif get_origin(hint) is Literal:
-        kind, base, values = "select", "option", {str(value): value for value in get_args(hint)}
+    values: Mapping[str, object] = {}
+    if get_origin(hint) is Literal:
+        values = {str(value): value for value in get_args(hint)}
     elif isinstance(hint, type) and issubclass(hint, enum.Enum):
-        kind, base, values = "select", "option", {member.name: member for member in hint}
-    elif hint is not str:
+        values = {member.name: member for member in hint}
+    elif hint is str:
+        values = {value: value for value in extra.options or ()}
+    elif hint not in (int, bool):
         raise ConfigError(f"{cls.__name__}.{attribute.name}: a form has no field for {hint!r}; {_FIELDS}")
-    if extra.options is not None and base == "text":
-        kind, base, values = "select", "option", {value: value for value in extra.options}
-    kind = extra.kind or kind
-    if (kind in ("radio", "select")) != (base == "option") or (kind == "checkbox") != (base == "flag"):
+    kind: FieldKind = extra.kind or ("checkbox" if hint is bool else "select" if values else "text")
+    if (kind in ("radio", "select")) != bool(values) or (kind == "checkbox") != (hint is bool):
         raise ConfigError(f"{cls.__name__}.{attribute.name}: a {kind} can't hold {hint!r}")
     labels = extra.options or {}
     return _Slot(
@@ -203,7 +195,7 @@ def _slot(cls: type, attribute: ValueField, hint: Any, label: str | None) -> _Sl
         attribute.argument,
         label or extra.label or attribute.name.replace("_", " ").strip().capitalize(),
         kind,
-        base,
+        hint is int,
         tuple((value, labels.get(value, value)) for value in values),
         values,
         not attribute.required,
