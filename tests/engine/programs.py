@@ -11,7 +11,7 @@ from zlib import crc32
 
 import trio
 
-from triobot.engine import LEFT, Run, Scope
+from triobot.engine import LEFT, Channel, Event, Run, Scope
 from triobot.errors import NonDurableCancelError
 
 from .world import ListHost
@@ -383,7 +383,7 @@ class Runner:
         self.log.append(f"c{scope.cancelled_caught}")
 
     async def do_event(self, run: Run, body: list[Statement]) -> None:
-        told = run.open_event()
+        told = Event(run)
         with run.scope(6) as scope:
             async with run.open_nursery() as nursery:
 
@@ -404,7 +404,7 @@ class Runner:
         self.log.append(f"e{scope.cancelled_caught}")
 
     async def do_channel(self, run: Run, body: list[Statement]) -> None:
-        channel = run.open_channel(math.inf)
+        channel = Channel[Any](run, math.inf)
         async with run.open_nursery() as nursery:
 
             async def gives() -> None:
@@ -423,7 +423,7 @@ class Runner:
 
     async def do_full(self, run: Run, body: list[Statement]) -> None:
         """A channel that makes its senders wait, and is closed."""
-        channel = run.open_channel(1)
+        channel = Channel[Any](run, 1)
         async with run.open_nursery() as nursery:
 
             async def gives() -> None:
@@ -465,7 +465,7 @@ class Runner:
 
     async def do_pass(self, run: Run) -> None:
         """A value is passed to a branch, and its block cut, in one turn."""
-        told, channel = run.open_event(), run.open_channel(math.inf)
+        told, channel = Event(run), Channel[Any](run, math.inf)
         scopes: list[Scope] = []
 
         async def waits(what: Callable[[], Any]) -> None:

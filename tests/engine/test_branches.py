@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from triobot.engine import Returned, Run, Scope
+from triobot.engine import Channel, Event, Returned, Run, Scope
 from triobot.errors import ForeignTaskError
 
 from .lives import Lives
@@ -72,7 +72,7 @@ async def test_an_event_tells_others_that_something_happened(autojump_clock: obj
     host = Lives()
 
     async def talks(run: Run) -> object:
-        ready, log = run.open_event(), list[str]()
+        ready, log = Event(run), list[str]()
 
         async def waits(name: str) -> None:
             await ready.wait()
@@ -100,7 +100,7 @@ async def test_what_was_passed_stands_though_its_block_is_cut(autojump_clock: ob
     host = Lives()
 
     async def talks(run: Run) -> object:
-        told, scopes, log = run.open_event(), list[Scope](), list[str]()
+        told, scopes, log = Event(run), list[Scope](), list[str]()
 
         async def waits() -> None:
             with run.scope() as scope:
@@ -134,7 +134,7 @@ async def test_a_channel_gives_values_in_order(autojump_clock: object) -> None:
     host = Lives()
 
     async def talks(run: Run) -> object:
-        channel, log = run.open_channel(1), list[object]()
+        channel, log = Channel[object](run, 1), list[object]()
 
         async def sends() -> None:
             for number in range(3):
@@ -165,7 +165,7 @@ async def test_a_channel_without_room_hands_over(autojump_clock: object) -> None
     host = Lives()
 
     async def talks(run: Run) -> object:
-        channel, log = run.open_channel(), list[object]()
+        channel, log = Channel[object](run), list[object]()
 
         async def receives() -> None:
             log.append(await channel.receive())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from triobot.engine import LEFT, Returned, Run
+from triobot.engine import ABSENT, LEFT, Returned, Run
 
 from .lives import Lives
 
@@ -58,7 +58,7 @@ async def test_a_torn_turn_does_what_is_left_of_it(autojump_clock: object) -> No
     async def writes(run: Run) -> None:
         run.write("a", 1)
         run.write("b", run.read("a"))
-        run.delete("c")
+        run.write("c", ABSENT)
         await run.wait()
 
     host.data["c"] = 3

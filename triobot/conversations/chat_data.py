@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, TypeVar, cast, final
 
-from ..engine import Run
+from ..engine import ABSENT, Run
 from ..errors import ConfigError, UnreadableRecordError
 from .data import Key, ReadKey, check_key
 from .notices import added, copied
@@ -76,10 +76,7 @@ class ChatData:
             self._report_change(key, text, value)
         run = self._checked_run()
         operations.copies = [copy for copy in operations.copies if copy.key != key.name]
-        if text is None:
-            run.delete(key.name)
-        else:
-            run.write(key.name, text)
+        run.write(key.name, ABSENT if text is None else text)
 
     def _report_change(self, key: Key[Any], text: str | None, value: object) -> None:
         """Report a change as a possible delivery of paid goods."""

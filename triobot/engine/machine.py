@@ -192,6 +192,11 @@ class Machine(Core):
         self.holder = None
         self.pump(op)
 
+    async def outcome(self, op: Operation) -> Any:
+        """Rest in an operation, and return or raise its outcome."""
+        self.rest(op)
+        return await self.come(op, await self.woken(op))
+
     def finish(self, op: Operation, outcome: Performed) -> None:
         """Handle an effect's end. The turn that begins with the outcome may come later."""
         tag, node, value = outcome
@@ -558,7 +563,7 @@ class Machine(Core):
 
     # --- branches
 
-    def start(self, child: Branch, start: Callable[[], None]) -> None:
+    def start(self, child: Branch, start: Callable[[], object]) -> None:
         """Let a child begin its first turn once this turn is over."""
 
         def begin() -> None:
@@ -755,13 +760,10 @@ class Nursery:
         child = Branch(path, (*self._key, self._count), self._around, f"{path}0", path)
         if (here := self._run.owner.here) is not None:
             child.root = here(starts.root, 2, starts.entry)
-        name = f"{getattr(fn, '__qualname__', fn)} (branch {child.path})"
-
-        def start() -> None:
-            self._real.start_soon(self._child, child, fn, args, name=name)
-
         if not self._run.dying:
             self.children.add(child)
+            name = f"{getattr(fn, '__qualname__', fn)} (branch {child.path})"
+            start = partial(self._real.start_soon, self._child, child, fn, args, name=name)
             self._run.start(child, start)
 
     def cancel(self) -> None:
@@ -791,9 +793,8 @@ class Nursery:
         if self.children:
             task = current_task()
             join = self.join = Operation(self._id, "join", JOIN, "", task, branch, branch.count)
-            run.rest(join)
             try:
-                await run.come(join, await run.woken(join))
+                await run.outcome(join)
             except trio.Cancelled as gone:  # only when the run dies
                 kind, error, trace = type(gone), gone, gone.__traceback__
         branch.around = self._around[:-1]

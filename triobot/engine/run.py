@@ -22,6 +22,7 @@ import random
 import uuid
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, NoReturn, final
 
 import trio
@@ -67,7 +68,6 @@ from .records import (
     drawn,
 )
 from .scopes import innermost
-from .sync import Channel, Event
 
 _LEFT_OPEN: Final = "the code entered a cancel scope and has not left it: use `with`"
 
@@ -343,8 +343,7 @@ class Run(Machine):
         if op.held_up:
             await self.look_around(op)
         op.steady, op.due = seconds is not None, at if seconds is None else self.journal.due_after(seconds)
-        self.rest(op)
-        await self.come(op, await self.woken(op))
+        await self.outcome(op)
 
     async def step(self, fn: Callable[..., Awaitable[object]], *args: Any, raises: Raises = ()) -> Any:
         """Run the author's own ``fn(*args)`` as an effect; see `effect`."""
@@ -374,14 +373,6 @@ class Run(Machine):
     def open_nursery(self) -> Nursery:
         """Return a nursery of children; the children end with the nursery's block."""
         return Nursery(self)
-
-    def open_event(self) -> Event:
-        """Return an event that one branch sets, and that other branches wait for."""
-        return Event(self)
-
-    def open_channel(self, capacity: float = 0) -> Channel[Any]:
-        """Return a channel that carries values between branches; `send` waits while the channel is full."""
-        return Channel(self, capacity)
 
     @contextmanager
     def part(self, name: str) -> Generator[None]:
@@ -426,41 +417,31 @@ class Run(Machine):
         If new code calls `note` in an old part of the journal, `ask()` is called now, and later replays
         return the recorded result. The ids of operations stay the same.
         """
-        turn, view = self._noting()
-        seen = f":{key}"
-        if seen not in view:
-            record = self.journal.beside.get((NOTED, turn, key))
-            if record is None:
-                record = [NOTED, self.journal.time, turn, key, self.codec.node_of(ask())]
-                self._append(record)
-            view[seen] = record[4]
-        return self._value(view[seen])
+        return self._value(self._once(NOTED, f":{key}", key, lambda: self.codec.node_of(ask())))
 
     def read(self, key: str, default: object = None) -> Any:
         """Return shared data as it was at this turn's first read, including the turn's own later writes."""
-        turn, view = self._noting()
-        if key not in view:
-            record = self.journal.beside.get((READ, turn, key))
-            if record is None:
-                node = self.host.read(key)
-                record = [READ, self.journal.time, turn, key]
-                if node is not ABSENT:
-                    record.append(node)
-                self._append(record)
-            view[key] = record[4] if len(record) > 4 else ABSENT
-        node = view[key]
+        node = self._once(READ, key, key, partial(self.host.read, key))
         return default if node is ABSENT else self._value(node)
 
+    def _once(self, tag: str, seen: str, key: str, ask: Callable[[], Node]) -> Node:
+        """Return a node that is recorded once for each turn and key; nothing is recorded for `ABSENT`."""
+        turn, view = self._noting()
+        if seen not in view:
+            record = self.journal.beside.get((tag, turn, key))
+            if record is None:
+                record = [tag, self.journal.time, turn, key]
+                if (node := ask()) is not ABSENT:
+                    record.append(node)
+                self._append(record)
+            view[seen] = record[4] if len(record) > 4 else ABSENT
+        return view[seen]
+
     def write(self, key: str, value: object) -> None:
-        """Write shared data, durable with the record of the write."""
-        node = self.codec.node_of(value)
+        """Write shared data, durable with the record of the write; with `ABSENT`, delete the data."""
+        node: Node = ABSENT if value is ABSENT else self.codec.node_of(value)
         self.also(key, Put(key, node))
         self.view[key] = node
-
-    def delete(self, key: str) -> None:
-        """Delete shared data, durable with the record of the deletion."""
-        self.also(key, Put(key, ABSENT))
-        self.view[key] = ABSENT
 
     def also(self, key: str, write: object) -> bool:
         """Make the host store a write with a record, once. Return False if a replayed turn has stored it.

@@ -7,7 +7,8 @@ has. The classes here go through the machine, in an order that replay repeats.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Generic, TypeVar, cast
+from contextlib import suppress
+from typing import Generic, TypeVar, cast
 
 import trio
 
@@ -17,45 +18,15 @@ from .machine import Machine
 T = TypeVar("T")
 
 
-class Event:
-    """An event that happens once; made by `Run.open_event`."""
-
-    __slots__ = ("_run", "_set", "_waiting")
-
-    def __init__(self, run: Machine) -> None:
-        self._run = run
-        self._set = False
-        self._waiting: list[Operation] = []
-
-    def is_set(self) -> bool:
-        """Return whether the event has happened."""
-        return self._set
-
-    def set(self) -> None:
-        """Set the event: the waiting branches go on, one by one, after this turn."""
-        self._run.current()
-        self._set = True
-        waiting, self._waiting = self._waiting, []
-        for op in waiting:
-            self._run.pass_to(op, None)
-
-    async def wait(self) -> None:
-        """Wait until the event has happened."""
-        op = await self._run.within()
-        if not self._set:
-            self._waiting.append(op)
-            await _pause(self._run, op)
-
-
 class Channel(Generic[T]):
-    """A bounded queue between branches; made by `Run.open_channel`. If the queue is full, `send` waits."""
+    """A bounded queue between branches. If the queue is full, `send` waits."""
 
-    __slots__ = ("_capacity", "_closed", "_receivers", "_run", "_senders", "_values")
+    __slots__ = ("_capacity", "_receivers", "_run", "_senders", "_values", "closed")
 
-    def __init__(self, run: Machine, capacity: float) -> None:
+    def __init__(self, run: Machine, capacity: float = 0) -> None:
         self._run = run
         self._capacity = capacity
-        self._closed = False
+        self.closed = False
         self._values: deque[T] = deque()
         self._senders: deque[tuple[Operation, T]] = deque()
         self._receivers: deque[Operation] = deque()
@@ -70,7 +41,7 @@ class Channel(Generic[T]):
         if self._put(value):
             return
         self._senders.append((op, value))
-        if await _pause(self._run, op) is None:
+        if await self._run.outcome(op) is None:
             raise trio.ClosedResourceError
 
     def send_nowait(self, value: T) -> None:
@@ -85,7 +56,7 @@ class Channel(Generic[T]):
             raise trio.WouldBlock
 
     def _put(self, value: T) -> bool:
-        if self._closed:
+        if self.closed:
             raise trio.ClosedResourceError
         while self._receivers:
             if self._run.pass_to(self._receivers.popleft(), (value,)):
@@ -109,10 +80,10 @@ class Channel(Generic[T]):
             return value
         if (sent := self._next_sent()) is not None:
             return sent[0]
-        if self._closed:
+        if self.closed:
             raise trio.EndOfChannel
         self._receivers.append(op)
-        given = cast("tuple[T] | None", await _pause(self._run, op))
+        given = cast("tuple[T] | None", await self._run.outcome(op))
         if given is None:
             raise trio.EndOfChannel
         return given[0]
@@ -128,7 +99,7 @@ class Channel(Generic[T]):
     def close(self) -> None:
         """Close the channel: senders and receivers that wait, or come later, get an error."""
         self._run.current()
-        self._closed = True
+        self.closed = True
         waiting = [*self._receivers, *(op for op, _ in self._senders)]
         self._receivers.clear()
         self._senders.clear()
@@ -136,7 +107,23 @@ class Channel(Generic[T]):
             self._run.pass_to(op, None)
 
 
-async def _pause(run: Machine, op: Operation) -> Any:
-    """Rest until another branch passes something."""
-    run.rest(op)
-    return await run.come(op, await run.woken(op))
+class Event:
+    """An event that happens once, and that branches may wait for: the end of a channel without values."""
+
+    __slots__ = ("_channel",)
+
+    def __init__(self, run: Machine) -> None:
+        self._channel = Channel[None](run)
+
+    def is_set(self) -> bool:
+        """Return whether the event has happened."""
+        return self._channel.closed
+
+    def set(self) -> None:
+        """Set the event: the waiting branches go on, one by one, after this turn."""
+        self._channel.close()
+
+    async def wait(self) -> None:
+        """Wait until the event has happened."""
+        with suppress(trio.EndOfChannel):
+            await self._channel.receive()
