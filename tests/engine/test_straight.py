@@ -119,8 +119,8 @@ async def test_a_sleep_is_a_wall_time(autojump_clock: object) -> None:
 
     async def sleeps(run: Run) -> int:
         await run.sleep(60)
-        await run.sleep_until(EPOCH + 100_000)
-        await run.sleep_until(0)
+        await run.sleep(at=EPOCH + 100_000)
+        await run.sleep(at=0)
         return run.now()
 
     async with host.living(sleeps):

@@ -92,9 +92,7 @@ class Scope(Generic[E_co]):
             None if until is None else Watch(until.look, until.name, cut=lambda: is_cut(self._scope.around))
         )
         length = check_seconds(seconds)
-        self._scope = operations.run.scope(
-            None if math.isinf(length) and length > 0 else length, at=at, takes=self._watch, shield=shield
-        )
+        self._scope = operations.run.scope(length, at=at, takes=self._watch, shield=shield)
         self._event: E_co | None = None
 
     @property
@@ -367,24 +365,14 @@ async def open_nursery(operations: Operations) -> AsyncGenerator[ChatNursery]:
 # --- sleep and continue_as
 
 
-async def sleep(operations: Operations, seconds: float) -> None:
+async def sleep(operations: Operations, seconds: float, at: int | None = None) -> None:
+    """Wait for `seconds`, or until the wall time `at`, even if the clock is set or the machine sleeps."""
     operations.enter(OperationKind.SLEEP)
-    _advise_sleep(operations, seconds)
-    await operations.run.sleep(seconds)
-
-
-async def sleep_until(operations: Operations, at: int) -> None:
-    """Wait until the wall time `at`, even if the clock is set or the machine sleeps in between."""
-    operations.enter(OperationKind.SLEEP)
-    _advise_sleep(operations, (at - operations.run.now()) / 1000)
-    await operations.run.sleep_until(at)
-
-
-def _advise_sleep(operations: Operations, seconds: float) -> None:
     notice, conversation = operations.services.notice, operations.conversation
     hears = conversation.seat.watches or conversation.seat.waits or operations.facts.beside
     if notice is not None and is_chat(operations.chat_id) and not hears:
-        notice(Slept(seconds))
+        notice(Slept(seconds if at is None else (at - operations.run.now()) / 1000))
+    await operations.run.sleep(seconds, at=at)
 
 
 async def continue_as(

@@ -39,7 +39,6 @@ from .blocks import (
     open_nursery,
     run_step,
     sleep,
-    sleep_until,
     wall_time,
 )
 from .calls.broadcasts import Broadcast
@@ -361,7 +360,7 @@ class Room(Generic[E_co]):
         Raises:
             LocalProtocolError: `when` has no time zone. Your program's fault.
         """
-        await sleep_until(self._operations, wall_time(when))
+        await sleep(self._operations, 0, wall_time(when))
 
     def open_nursery(self) -> AbstractAsyncContextManager[ChatNursery]:
         """Open a nursery for children that may use the chat; leaving the block waits for them."""

@@ -330,19 +330,12 @@ class Run(Machine):
             return given[0]  # pyright: ignore[reportUnknownVariableType]
         return await self.come(op, given)
 
-    async def sleep(self, seconds: float) -> None:
-        """Wait for `seconds`."""
-        await self._sleep(seconds, None)
-
-    async def sleep_until(self, at: int) -> None:
-        """Wait until a wall time in milliseconds."""
-        await self._sleep(None, at)
-
-    async def _sleep(self, seconds: float | None, at: int | None) -> None:
+    async def sleep(self, seconds: float = 0, *, at: int | None = None) -> None:
+        """Wait for `seconds`, or until the wall time `at` in milliseconds."""
         op = self.operation("sleep", WAIT)
         if op.held_up:
             await self.look_around(op)
-        op.steady, op.due = seconds is not None, at if seconds is None else self.journal.due_after(seconds)
+        op.steady, op.due = at is None, self.journal.due_after(seconds) if at is None else at
         await self.outcome(op)
 
     async def step(self, fn: Callable[..., Awaitable[object]], *args: Any, raises: Raises = ()) -> Any:
