@@ -92,6 +92,7 @@ class Exchange:
         beside: what the program runs beside the platform, such as the bot's process; None if it runs only the
             platform.
         liberties: number of times that the bot took each liberty (see `strictness`), by operation.
+        hear_operation: called before each operation of the bot.
         hear_liberty: called when a liberty is taken for the first time.
         address: the address of events, if events are posted over HTTP.
     """
@@ -120,6 +121,7 @@ class Exchange:
         self.outage = Outage()
         self.traffic = Traffic()
         self.beside: Beside | None = None
+        self.hear_operation: Callable[[Operation[object]], None] = lambda _: None
         self.liberties: Counter[tuple[str, Liberty]] = Counter()
         self.hear_liberty: Callable[[str, Liberty], None] | None = None
         self.address: BotAddress | None = None
@@ -137,6 +139,7 @@ class Exchange:
 
     def perform(self, operation: Operation[object]) -> Result | Refusal:
         """Perform an operation of the bot."""
+        self.hear_operation(operation)
         answer, _ = perform(self.world, operation, self.clock.now())
         self.tell()
         return answer

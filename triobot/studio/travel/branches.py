@@ -63,7 +63,7 @@ from ...testing.virtual import VirtualWallClock, virtual_time
 from ...wire.ids import ChatId, SenderId
 from ...wire.platform_side import Body
 from ...wire.rules import JsonValue
-from .fence import Fence, FencedStore, WelcomingTransport, WouldLeave
+from .fence import Fence, FencedStore, WouldLeave
 from .past import Past, is_charging, is_over, look_back, notch_starts, time_at, up_to
 from .staging import ChatStage
 from .steps import AskedStep, DoneStep, Steps
@@ -405,6 +405,7 @@ async def open_branch(
             stage.play()
             rows = await _planted(past, stage, others, Code(table_of(own)).build)
             fence.begin()
+            exchange.hear_operation = fence.welcome
             branch = LiveBranch(past, exchange, clock, steps, stage, fence)
             async with trio.open_nursery() as nursery:
                 process = branch.process = DrivenProcess(
@@ -413,7 +414,7 @@ async def open_branch(
                     None,
                     settings=_settings_of(settings, exchange),
                     clock=clock,
-                    transport=WelcomingTransport(InsideTransport(door, exchange.outage), fence),
+                    transport=InsideTransport(door, exchange.outage),
                     rows=rows,
                     on_alarm=branch.alarms.append,
                     on_failure=branch.failed,

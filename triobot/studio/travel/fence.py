@@ -9,24 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, TypeAlias, cast, final
-from urllib.parse import parse_qs
 
 import attrs
-import httpx
 
 from ...base.frozen import guarded
 from ...conversations.calls.signals import CALL, Call, Halt, Signal, asked_of, stored_event
 from ...conversations.routes.schedules import Tick
 from ...emulator.chats import ChatMessage, Deleted, Edited, PlatformChat, Shown
 from ...emulator.world import ImpossibleActError, World
-from ...errors import LocalProtocolError
 from ...seams.broadcasts import OpenBroadcast
 from ...seams.inbox import Acceptance, Arrival, Beginning, InboxRow, Quota, Redelivered
 from ...seams.rooms import told
 from ...seams.writes import PutData, Write
 from ...store import Store
 from ...wire.content import Content, Media
-from ...wire.ids import ChatId, MessageId, PhoneNumber, Recipient, as_recipient
+from ...wire.ids import ChatId, MessageId, PhoneNumber, Recipient
+from ...wire.operations import Operation
 
 Leaves: TypeAlias = Literal["send", "edit", "delete", "signal", "start", "stop", "broadcast", "keep"]
 
@@ -126,19 +124,21 @@ class Fence:
                 case _:
                     pass
 
-    def welcome(self, recipient: object, message_id: object = None) -> None:
-        """Create the recipient and the message of a request on the branch's platform, if either is missing.
+    def welcome(self, operation: Operation[object]) -> None:
+        """Create an operation's recipient and message on the branch's platform, if either is missing.
 
         Recipient and message may be older than the journals, which then don't contain them.
         """
+        recipient: Recipient | None = getattr(operation, "chat_id", None)
+        message_id: MessageId | None = getattr(operation, "message_id", None)
+        if recipient is None:
+            return
         try:
-            chat = self._chat(
-                as_recipient(int(text) if (text := str(recipient)).lstrip("-").isdigit() else text)
-            )
-        except (ImpossibleActError, LocalProtocolError):
-            return  # the platform will refuse the request
-        if message_id is not None and (number := MessageId(int(str(message_id)))) not in chat.entries:
-            chat.put(ChatMessage(number, None, OLDER, self._now()))
+            chat = self._chat(recipient)
+        except ImpossibleActError:
+            return  # the platform will refuse the operation
+        if message_id is not None and message_id not in chat.entries:
+            chat.put(ChatMessage(message_id, None, OLDER, self._now()))
 
     def _chat(self, to: Recipient) -> PlatformChat:
         world = self._world
@@ -204,20 +204,3 @@ class FencedStore:
 def _is_tick(arrival: Arrival) -> bool:
     call = asked_of(stored_event(_row_of(arrival)))
     return isinstance(call, Call) and isinstance(call.value, Tick)
-
-
-@final
-class WelcomingTransport(httpx.AsyncBaseTransport):
-    """Sends requests to the branch's platform, after creating any missing recipient there."""
-
-    def __init__(self, inner: httpx.AsyncBaseTransport, fence: Fence) -> None:
-        self._inner = inner
-        self._fence = fence
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Create missing recipients and messages, and forward the request."""
-        if request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
-            fields = parse_qs((await request.aread()).decode("ascii", "replace"))
-            for recipient in fields.get("chat_id", ()):
-                self._fence.welcome(recipient, next(iter(fields.get("message_id", ())), None))
-        return await self._inner.handle_async_request(request)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias, cast, final
+from typing import Final, TypeAlias, cast, final
 
 import attrs
 
@@ -142,8 +142,7 @@ class ChatStage:
     def _performed(self, operation: Operation[object], outcome: object, at: int) -> None:
         world = self._world
         if operation.traits.lane == "chat":
-            addressed: Any = operation
-            self._fence.welcome(addressed.chat_id, getattr(operation, "message_id", None))
+            self._fence.welcome(operation)
         if isinstance(operation, SendMessage | EditMessage):
             operation = self._with_files(operation)
         if isinstance(outcome, Sent) and outcome.id is not None and isinstance(operation, SendMessage):
