@@ -53,8 +53,6 @@ LARGEST: Final = 1_000_000
 """Maximum size of an answer with notches or a source, in characters."""
 KEPT: Final = 8
 """Maximum number of passes that a twin keeps."""
-MEMORY: Final = 64 * 1024 * 1024
-"""Maximum size of the kept passes' notches as JSON, in characters."""
 WINDOW: Final = 256
 """Maximum number of notches in an answer."""
 _LOADS: Final = 60
@@ -75,7 +73,6 @@ class _KeptPass:
 
     Attributes:
         stored: the replayed journal, for another replay.
-        size: size of the notches as JSON, in characters.
         first: number of the pass's first source.
         files: the pass's sources, in the order of their numbers. The sources in the notches come first, then
             other sources that ran.
@@ -85,7 +82,6 @@ class _KeptPass:
 
     stored: Stored
     passed: Passed
-    size: int
     first: int
     files: list[str]
     texts: list[str]
@@ -229,13 +225,9 @@ class Twin:
         )
         if hides:
             passed = hidden(passed, self._secrets)
-        many = cast("int", passed.head["notches"])
-        size = sum(len(compact_json(notch)) for notch in passed.window(0, many))
         files = [str(one["path"]) for one in cast("list[dict[str, str]]", passed.head["sources"])]
-        self._kept[id] = _KeptPass(stored, passed, size, sources_from, files, [*passed.texts])
-        while len(self._kept) > 1 and (
-            len(self._kept) > KEPT or sum(kept.size for kept in self._kept.values()) > MEMORY
-        ):
+        self._kept[id] = _KeptPass(stored, passed, sources_from, files, [*passed.texts])
+        while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
         return {**passed.head, "id": id}
 
