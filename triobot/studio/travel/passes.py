@@ -28,14 +28,14 @@ from ...conversations.running.abandon import Left, TimeLimit
 from ...conversations.running.lines import working_line
 from ...conversations.services import Services
 from ...emulator.views import JsonObject
-from ...engine.records import CONTINUED, ENDED
+from ...engine.records import ENDED, ENDS
 from ...errors import TriobotError
 from ...exact.verdicts import Comparison, Parting
 from ...wire.rules import JsonValue
 from .notches import FORMAT, SECONDS, Notches, NotchState, Write, changes
 from .parting import reworded
 from .past import up_to
-from .told import ending_of
+from .told import ending_of, state_of
 from .values import IN_FULL, shown
 
 LIMIT: Final = 15.0
@@ -188,15 +188,8 @@ def _parts(capture: Notches, rerun: Rerun) -> tuple[JsonObject | None, JsonObjec
 def _head(capture: Notches, stored: Stored) -> JsonObject:
     row, records = stored.row, stored.records
     last = records[-1]
-    state = "waits"
-    if row.ended_at is not None:
-        state = ending_of(stored.records) if row.error is None else "crashed"
-    elif last[0] == ENDED and last[2] is not None:
-        state = "crashed"
-    elif last[0] in (ENDED, CONTINUED):
-        state = ending_of(stored.records)
-    elif row.parked_because is not None:
-        state = "parked"
+    failed = row.error is not None if row.ended_at is not None else last[0] == ENDED and last[2] is not None
+    over = row.ended_at is not None or last[0] in ENDS
     return {
         "format": FORMAT,
         "chat_id": row.chat_id,
@@ -204,7 +197,7 @@ def _head(capture: Notches, stored: Stored) -> JsonObject:
         "route": row.route,
         "kind": row.kind,
         "sender_id": row.sender_id,
-        "state": state,
+        "state": state_of(records, over=over, failed=failed, parked=row.parked_because is not None),
         "because": row.error if row.parked_because is None else f"{row.parked_because}: {row.error or ''}",
         "records": len(records),
         "notches": len(capture.notches),

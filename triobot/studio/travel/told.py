@@ -187,6 +187,13 @@ def ending_of(records: Iterable[Record]) -> str:
     return next((str(record[4]) for record in records if record[0] == INTERRUPTED), "ended")
 
 
+def state_of(records: Iterable[Record], *, over: bool, failed: bool, parked: bool) -> str:
+    """Return the state of a conversation: ``waits``, ``parked``, ``crashed``, or how it ended."""
+    if over:
+        return "crashed" if failed else ending_of(records)
+    return "parked" if parked else "waits"
+
+
 def dot_of(record: Record, came: JsonObject | None) -> str:
     """Return the colour of a turn, which shows whether a person, money, time or the bot caused the turn."""
     what = None if came is None else came["what"]

@@ -28,7 +28,7 @@ from ..stored_journals import StoredJournals
 from .outside import run_test, save_test
 from .pool import TwinPool, TwinProcess
 from .staging import ByPerson, events_of
-from .told import ending_of
+from .told import state_of
 from .twin import KEPT
 
 _BESIDE: Final = 20
@@ -523,9 +523,7 @@ def told_row(row: JsonObject, records: Iterable[Record] = ()) -> JsonObject:
     Args:
         records: the journal's records, if available; they show how the conversation ended.
     """
-    state = "waits"
-    if row.get("ended_at") is not None:
-        state = ending_of(records) if row.get("error") is None else "crashed"
-    elif row.get("parked_because") is not None:
-        state = "parked"
-    return {name: row[name] for name in _LISTED} | {"state": state, "because": row.get("parked_because")}
+    over, failed = row.get("ended_at") is not None, row.get("error") is not None
+    because = row.get("parked_because")
+    state = state_of(records, over=over, failed=failed, parked=because is not None)
+    return {name: row[name] for name in _LISTED} | {"state": state, "because": because}
