@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Final, TypeAlias, cast, final
+from typing import TypeAlias, cast, final
 
 import attrs
 import trio
@@ -22,15 +22,13 @@ from quart_trio import QuartTrio
 
 from ..base.frozen import guarded
 from ..emulator.control import LONGEST_BODY, Asked, as_number
-from ..emulator.door import LOOPBACK_NAMES, MAY_CONTROL, AsgiApp, Message, Receive, RequestGuard, Send
+from ..emulator.door import LOOPBACK_NAMES, AsgiApp, RequestGuard
 from ..emulator.faults import FaultPlan
 from ..emulator.server import Tickets, behind_the_door, hypercorn_config, page_blueprint
 from ..wire.rules import JsonValue
 from .travel.routes import Place, Routes, add_looking
 from .travel.twins import Twins
 
-IDLE: Final = 30 * 60.0
-"""Seconds without a request, after which the server ends."""
 Listed: TypeAlias = Callable[[int], Awaitable[Mapping[str, JsonValue]]]
 """Returns some conversations with numbers above the given number, in the route's format."""
 
@@ -64,42 +62,28 @@ async def serve_inspector(
     *,
     key: str,
     port: int = 0,
-    idle: float = IDLE,
     task_status: trio.TaskStatus[Inspector] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve on a loopback port until no request has come for a while; the started value is the `Inspector`.
+    """Serve on a loopback port until cancelled; the started value is the `Inspector`.
 
     Args:
         key: key that each request needs; use a new key for each server.
         port: port; 0 for a free one.
-        idle: seconds without an accepted request, after which this function returns.
 
     Cancellation: *forceful*: open requests are cut.
     """
     tickets = Tickets()
-    with trio.CancelScope() as looking:
-
-        def looked() -> None:
-            looking.deadline = trio.current_time() + idle
-
-        door = make_inspector_app(looks, listed, key=key, tickets=tickets, looked=looked)
-        looked()
-        config = hypercorn_config(f"{LOOPBACK_NAMES[0]}:{port}")
-        async with trio.open_nursery() as nursery:
-            [bound] = await nursery.start(partial(serve, cast("ASGIFramework", door), config, mode="asgi"))
-            bound_port = bound.rpartition(":")[2]
-            door.authorities = frozenset(f"{name}:{bound_port}" for name in LOOPBACK_NAMES)
-            task_status.started(Inspector(f"http://{LOOPBACK_NAMES[0]}:{bound_port}", key, tickets))
+    door = make_inspector_app(looks, listed, key=key, tickets=tickets)
+    config = hypercorn_config(f"{LOOPBACK_NAMES[0]}:{port}")
+    async with trio.open_nursery() as nursery:
+        [bound] = await nursery.start(partial(serve, cast("ASGIFramework", door), config, mode="asgi"))
+        bound_port = bound.rpartition(":")[2]
+        door.authorities = frozenset(f"{name}:{bound_port}" for name in LOOPBACK_NAMES)
+        task_status.started(Inspector(f"http://{LOOPBACK_NAMES[0]}:{bound_port}", key, tickets))
 
 
-def make_inspector_app(
-    looks: Twins, listed: Listed, *, key: str, tickets: Tickets, looked: Callable[[], None]
-) -> RequestGuard:
-    """Return the server as an ASGI application behind its guard.
-
-    Args:
-        looked: called for each accepted request.
-    """
+def make_inspector_app(looks: Twins, listed: Listed, *, key: str, tickets: Tickets) -> RequestGuard:
+    """Return the server as an ASGI application behind its guard."""
     routes = Routes("travel", "/control/travel")
 
     async def everything(asked: Asked, _: Place) -> JsonValue:
@@ -111,12 +95,4 @@ def make_inspector_app(
     app.config["MAX_CONTENT_LENGTH"] = LONGEST_BODY
     app.register_blueprint(behind_the_door(routes.blueprint))
     app.register_blueprint(page_blueprint(key, tickets, first="inspect.html"))
-    routed = cast("AsgiApp", app.asgi_app)
-
-    async def front(scope: Message, receive: Receive, send: Send) -> None:
-        if scope.get(MAY_CONTROL):
-            looked()
-        await routed(scope, receive, send)
-
-    app.asgi_app = front  # type: ignore[assignment]  # Quart's documented place for a middleware
     return RequestGuard(cast("AsgiApp", app), plan=FaultPlan(), control_token=key, authorities=())

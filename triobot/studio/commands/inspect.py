@@ -30,7 +30,7 @@ from ...seams.rooms import told as named
 from ...wire.ids import ChatId
 from ...wire.rules import JsonValue
 from ..errors import TravelError
-from ..inspector import IDLE, Inspector, serve_inspector
+from ..inspector import Inspector, serve_inspector
 from ..stored_journals import StoredJournals
 from ..travel.saved_page import saved_page
 from ..travel.twins import Twins, told_row
@@ -50,9 +50,9 @@ it, and the log says who looked at which chat.
 WHICH is a chat's number, a conversation's, or a file that `triobot journal export` wrote; without it, all
 conversations are listed. An export with --redact can't be shown: no code can be run over it.
 
-Whoever has the printed address can look. Only this machine can reach it. It ends when nobody has looked for
-half an hour. --to FILE writes one conversation as a page instead, which any browser opens, with no server and
-no installation: to attach to a report.
+Whoever has the printed address can look. Only this machine can reach it. Ctrl-C ends it. --to FILE writes one
+conversation as a page instead, which any browser opens, with no server and no installation: to attach to a
+report.
 
 examples:
   triobot inspect pizza:bot
@@ -83,7 +83,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Serve the page until Ctrl-C, or until `IDLE` seconds have passed without a browser's request."""
+    """Serve the page until Ctrl-C, or write the page of ``--to``."""
     check_listening(arguments)
     which, bot = _meant(arguments.which, arguments.bot)
     if bot is None:
@@ -91,9 +91,7 @@ def run(arguments: argparse.Namespace) -> None:
     check_there(bot)
     arguments.bot = None
     set_up_logging(debug=arguments.debug)
-    interrupted = trio.run(until_signal, partial(_inspect, arguments, which, bot))
-    if not interrupted and arguments.to is None:
-        print(f"triobot: nobody has looked for {IDLE / 60:g} minutes", file=sys.stderr)
+    trio.run(until_signal, partial(_inspect, arguments, which, bot))
 
 
 def _meant(first: str | None, second: str | None) -> tuple[int | Path | None, str | None]:
@@ -210,14 +208,12 @@ async def _inspect(arguments: argparse.Namespace, which: int | Path | None, bot:
                 key=secrets.token_urlsafe(24),
                 port=arguments.port,
             )
-            async with trio.open_nursery() as serving:
-                inspector: Inspector = await serving.start(serve)
-                _greet(subject, inspector, bot, shows=shows)
-                if arguments.ready_fd is not None:
-                    tell_ready(arguments.ready_fd, {"page": inspector.page_address, "key": inspector.key})
-                if arguments.open:
-                    await open_page(inspector.one_time_address())
-            nursery.cancel_scope.cancel()
+            inspector: Inspector = await nursery.start(serve)
+            _greet(subject, inspector, bot, shows=shows)
+            if arguments.ready_fd is not None:
+                tell_ready(arguments.ready_fd, {"page": inspector.page_address, "key": inspector.key})
+            if arguments.open:
+                await open_page(inspector.one_time_address())
 
 
 async def _meant_in(journals: StoredJournals, which: int | Path | None) -> tuple[int | None, int | None]:
