@@ -247,11 +247,8 @@ async def drive(
         ConfigError: time isn't virtual, or the bot can't start.
         NondeterminismError: the replay-check found that a conversation doesn't repeat itself; the error names
             the line.
-        AssertionError: alarms were left, or the test waits for ever. A test waits for ever if every task
-            waits and nothing is due. A test is also considered to wait for ever if time has jumped 100,000
-            times while the test's own task waited without a deadline, and while no request went to or from
-            the platform. The error lists where each task waits, and for what. Tests that poll, and bots that
-            keep sending, hide such a wait.
+        AssertionError: alarms were left, or the test waits for ever: every task waits and nothing is due. The
+            error lists where each task waits, and for what. A task that wakes regularly hides such a wait.
 
     Examples:
         >>> async def test_hello(autojump_clock: object) -> None:
@@ -317,7 +314,7 @@ async def drive(
                 )
                 late.append(process)
                 world = DrivenWorld(exchange, alarms, process)
-                nursery.start_soon(until_stuck, lambda: exchange.traffic.version)
+                nursery.start_soon(until_stuck)
                 nursery.start_soon(exchange.pusher.run)
                 nursery.start_soon(transport.keep_refusing)
                 await process.start()

@@ -1,9 +1,8 @@
 """Virtual time: Trio's mock clock, a wall clock that follows it, and a clock that waits for threads.
 
 If every task waits and nothing is due, virtual time can't jump, and Trio would loop for ever. Such a loop is
-detected and raises an error. If the bot or the test has a heartbeat, however, something is always due. So the
-same error is raised if time jumps very often while the test's own task waits without a deadline and nothing
-reaches that task.
+detected and raises an error. A heartbeat of the bot or of the test hides the loop, since something is always
+due.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import trio
 from trio.testing import MockClock, active_thread_count
 
 from ..conversations.running.lines import frames_of, positions
-from ..engine.scopes import innermost
 from ..errors import ConfigError
 
 T = TypeVar("T")
@@ -75,25 +73,17 @@ STUCK_AFTER: Final = 2.0
 """Real seconds to wait for a thread. After this time, a test counts as stuck if no task runs or is due."""
 
 
-WAKE_UPS: Final = 100_000
-"""Number of time jumps after which a test that waits without a deadline counts as stuck. A heartbeat each
-second makes this many jumps in a day.
-"""
-
-
 @contextmanager
-def virtual_time() -> Generator[Callable[[Callable[[], int]], Awaitable[None]]]:
+def virtual_time() -> Generator[Callable[[], Awaitable[None]]]:
     """Require virtual time, and stop it while a thread works.
 
     Trio's mock clock alone jumps as soon as every task waits, even if a task waits for a thread. A question's
     timeout would expire before a file was read.
 
-    Yields an async function to run in a nursery between the bot and its test. The function raises
-    AssertionError once the test can only wait for ever. The function's argument is a function which returns a
-    number that grows with each request to or from the platform.
+    Yields an async function to run beside the bot and its test. The function raises AssertionError once the
+    test can only wait for ever.
 
-    Not detected: a bot or a test that keeps sending requests to the platform; a test's task with a deadline
-    of its own, such as ``world.waits(days=10_000)``; a task that never lets time pass, such as ``while not
+    Not detected: a bot or a test with a heartbeat; a task that never lets time pass, such as ``while not
     done: await trio.lowlevel.checkpoint()``; a wait for a real socket.
 
     Raises:
@@ -119,93 +109,34 @@ def virtual_time() -> Generator[Callable[[Callable[[], int]], Awaitable[None]]]:
 
 @final
 class _StuckDetector(trio.abc.Instrument):
-    """Detects a test that waits for ever: nothing is due, or only heartbeats are due."""
+    """Detects a test that waits for ever: every task waits, and nothing is due."""
 
     def __init__(self) -> None:
         self._since: float | None = None
         self._found = trio.Event()
-        self._what = ""
-        self._own: trio.Nursery | None = None
-        self._traffic: Callable[[], int] = int
-        # Since the last check: the test's tasks, the subset of them that ran, and the number of time jumps.
-        self._tests: set[trio.lowlevel.Task] = set()
-        self._moved: set[trio.lowlevel.Task] = set()
-        self._jumps = 0
-        self._at = 0.0
-        self._looked_at = 0.0
-        self._requests = 0
 
-    async def watch(self, traffic: Callable[[], int]) -> None:
+    async def watch(self) -> None:
         """Wait until the test is stuck; then raise AssertionError with each task's wait."""
-        self._own, self._traffic = trio.lowlevel.current_task().parent_nursery, traffic
-        self._look_anew()
         await self._found.wait()
         lines = list(_waiting(trio.lowlevel.current_root_task()))
         raise AssertionError(
-            f"in virtual time {self._what}: this would last for ever\n"
+            "in virtual time every task waits, and nothing is due: this would last for ever\n"
             + "\n".join(lines or ["no task has code outside of the libraries"])
         )
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         self._since = None
-        if task in self._tests:
-            self._moved.add(task)
 
     def after_io_wait(self, timeout: float) -> None:
         now = time.monotonic()
         if self._since is None:
             self._since = now
-        elif now - self._since >= STUCK_AFTER and _nothing_comes(due=False):
-            self._what = "every task waits, and nothing is due"
+        elif now - self._since >= STUCK_AFTER and _nothing_comes():
             self._found.set()
-        if self._own is None or (at := trio.current_time()) == self._at:
-            return
-        self._at = at
-        self._jumps += 1
-        if self._jumps >= WAKE_UPS and now - self._looked_at >= STUCK_AFTER:
-            if self._is_in_vain():
-                self._what = (
-                    f"the test waits without a deadline, and time has jumped {self._jumps} times without a "
-                    "request to the platform or from there"
-                )
-                self._found.set()
-            self._look_anew()
-
-    def _look_anew(self) -> None:
-        assert self._own is not None
-        self._tests, self._moved = set(_of_the_test(self._own)), set()
-        self._jumps, self._looked_at, self._requests = 0, time.monotonic(), self._traffic()
-
-    def _is_in_vain(self) -> bool:
-        """Whether the test's own task waits without a deadline, and only heartbeats have happened."""
-        own = self._own
-        assert own is not None
-        if self._tests != set(_of_the_test(own)) or own.parent_task in self._moved:
-            return False
-        if any(_deadline(task) < math.inf for task in self._tests - self._moved):
-            return False
-        return self._traffic() == self._requests and _nothing_comes(due=True)
 
 
-def _of_the_test(own: trio.Nursery) -> Iterator[trio.lowlevel.Task]:
-    """Yield the task that drives the bot, and its child tasks at any depth, without the tasks in `own`."""
-    tasks = [own.parent_task]
-    while tasks:
-        task = tasks.pop()
-        yield task
-        tasks += [
-            child for nursery in task.child_nurseries if nursery is not own for child in nursery.child_tasks
-        ]
-
-
-def _deadline(task: trio.lowlevel.Task) -> float:
-    return float(innermost(task).effective_deadline())  # Trio's own function covers only the current task
-
-
-def _nothing_comes(*, due: bool) -> bool:
-    """Whether no thread or socket can wake a task. If `due` is False, also check that no task is runnable and
-    no deadline is set.
-    """
+def _nothing_comes() -> bool:
+    """Whether no task is runnable, no deadline is set, and no thread or socket can wake a task."""
     found = trio.lowlevel.current_statistics()
     io = found.io_statistics
     if io.backend == "epoll":
@@ -215,7 +146,7 @@ def _nothing_comes(*, due: bool) -> bool:
     alone = reading <= 1 and not writing  # one reader is Trio's own, for results of threads
     comes = found.seconds_to_next_deadline < math.inf or found.tasks_runnable
     thread = found.run_sync_soon_queue_size or active_thread_count()
-    return alone and (due or not comes) and not thread
+    return alone and not comes and not thread
 
 
 def _waiting(root: trio.lowlevel.Task | None) -> Iterator[str]:
