@@ -84,13 +84,11 @@ class _Strand:
         operation: the operation in which the branch waits; None if the branch doesn't wait, or if the
             operation isn't known.
         texts: texts of the variables, by frame.
-        values: the variables with immutable values, by frame.
     """
 
     operation: Id | None = None
     frames: Frames = attrs.field(factory=lambda: Frames())
     texts: list[dict[str, str]] = attrs.field(factory=lambda: list[dict[str, str]]())
-    values: list[dict[str, object]] = attrs.field(factory=lambda: list[dict[str, object]]())
 
 
 @final
@@ -349,7 +347,7 @@ class Notches(Onlooker):
             "error": type(error).__name__,
             "text": error_words(error),
             "frames": self._told_places(frames),
-            "v": [cast("JsonValue", self._texts(frame)) for frame, _ in frames],
+            "v": [cast("JsonValue", self._texts(frame, {})) for frame, _ in frames],
             "causes": causes,
         }
         return {**told, "because": because} if because else told
@@ -459,30 +457,13 @@ class Notches(Onlooker):
 
     def _read(self, seen: _Strand, texts: dict[int, str]) -> None:
         """Read the variables of a branch's frames."""
-        found: list[dict[str, str]] = []
-        del seen.values[len(seen.frames) :]
-        for depth, (frame, _) in enumerate(seen.frames):
-            if depth == len(seen.values):
-                seen.values.append({})
-            known, held = seen.texts[depth] if depth < len(seen.texts) else {}, seen.values[depth]
-            new: dict[str, str] = {}
-            for name, value in islice(variables_of(frame).items(), NAMES):
-                same = name in held and held[name] is value
-                text = known.get(name) if same else self._text(name, value, texts)
-                if text is None:
-                    continue
-                new[name] = text
-                if type(value) in PLAIN:
-                    held[name] = value
-                else:
-                    held.pop(name, None)
-            found.append(new)
+        found = [self._texts(frame, texts) for frame, _ in seen.frames]
         if found != seen.texts:
             seen.texts = found
 
-    def _texts(self, frame: FrameType) -> dict[str, str]:
+    def _texts(self, frame: FrameType, texts: dict[int, str]) -> dict[str, str]:
         variables = islice(variables_of(frame).items(), NAMES)
-        found = [(name, self._text(name, value, {})) for name, value in variables]
+        found = [(name, self._text(name, value, texts)) for name, value in variables]
         return {name: text for name, text in found if text is not None}
 
     def _text(self, name: str, value: object, texts: dict[int, str]) -> str | None:
