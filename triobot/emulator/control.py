@@ -414,10 +414,7 @@ class ControlApi:
     def _plan_fault(self, asked: Asked) -> None:
         given = asked.values()
         kind: Callable[..., AnyFault] = EventFault if "type" in given else Fault
-        try:
-            self._exchange.plan.add(_settings(kind, given))
-        except ValueError as error:
-            raise BadAskError(str(error)) from None
+        self._exchange.plan.add(_settings(kind, given))
 
     async def _clock(self, asked: Asked) -> JsonValue:
         exchange, milliseconds = self._exchange, round(asked.seconds("seconds") * 1_000)

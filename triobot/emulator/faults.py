@@ -198,10 +198,6 @@ def in_words(fault: AnyFault | None) -> str:
     return ", ".join(parts)
 
 
-# Limit of planned faults. People write fewer by hand, and a script that adds faults in a loop should fail.
-MOST_FAULTS = 1_000
-
-
 @final
 class FaultPlan:
     """The planned faults that remain.
@@ -219,13 +215,7 @@ class FaultPlan:
         return tuple(sorted(self._faults, key=lambda fault: isinstance(fault, EventFault)))
 
     def add(self, fault: AnyFault) -> None:
-        """Add a fault after the existing faults.
-
-        Raises:
-            ValueError: too many faults are planned.
-        """
-        if len(self._faults) >= MOST_FAULTS:
-            raise ValueError(f"there are {MOST_FAULTS} faults already")
+        """Add a fault after the existing faults."""
         self._faults.append(fault)
 
     def clear(self) -> None:
