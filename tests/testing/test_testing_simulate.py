@@ -18,7 +18,7 @@ from triobot.cli.loading import load_bot
 from triobot.filters import command, pressed, signal, text
 from triobot.testing import Plan, SimulationResult, run, simulate
 from triobot.testing.promises import PROMISES
-from triobot.testing.simulating import FirstBroken, simulate_until_broken, words_of
+from triobot.testing.simulating import FirstBroken, simulate_until, words_of
 
 
 def simulated(bot: Bot, plan: Plan) -> SimulationResult:
@@ -182,7 +182,7 @@ def test_a_crowd_stops_soon_after_the_first_broken_promise() -> None:
 
     for plan in plans(Plan(chats=4, hours=12, crashes=4)):
         found = FirstBroken()
-        stopped = run(partial(simulate_until_broken, bot, plan, found))
+        stopped = run(partial(simulate_until, found, bot, plan))
         if found.promise is not None:
             break
     whole = simulated(bot, plan)
@@ -205,7 +205,7 @@ def test_events_that_nobody_handles_are_found() -> None:
         await trio.sleep_forever()
 
     found = FirstBroken()
-    [words] = run(partial(simulate_until_broken, bot, Plan(chats=3, hours=6, crashes=0), found)).broken
+    [words] = run(partial(simulate_until, found, bot, Plan(chats=3, hours=6, crashes=0))).broken
     assert "events were accepted and never handled" in words
     # Nothing is written of one that has done nothing, unless its row is stored with the event.
     assert all(row["ended_at"] is None for row, *_ in found.journals)

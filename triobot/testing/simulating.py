@@ -182,13 +182,13 @@ async def simulate(
     Args:
         progress: called with the part of the time that has passed, from 0 to 1.
     """
-    return await _simulate(bot, plan, provided, app, progress, None)
+    return await simulate_until(None, bot, plan, *provided, app=app, progress=progress)
 
 
 @final
 @attrs.define(kw_only=True)
 class FirstBroken:
-    """The first broken promise of a simulation; see `simulate_until_broken`.
+    """The first broken promise of a simulation; see `simulate_until`.
 
     Attributes:
         promise: the violation; None as long as there is none.
@@ -206,27 +206,22 @@ class FirstBroken:
     kills: Sequence[int] = ()
 
 
-async def simulate_until_broken(
-    bot: Bot, plan: Plan, found: FirstBroken, *, progress: Callable[[float], None] = lambda part: None
+async def simulate_until(
+    found: FirstBroken | None,
+    bot: Bot,
+    plan: Plan,
+    *provided: Provided,
+    app: QuartTrio | None = None,
+    progress: Callable[[float], None] = lambda part: None,
 ) -> SimulationResult:
     """Simulate as `simulate` does, and end soon after a violation that can't be repaired.
 
     Until the violation, the run equals the run of `simulate`, because the checks draw no random numbers.
 
     Args:
-        found: receives this violation, or the first violation that the checks at the end find.
+        found: receives this violation, or the first violation that the checks at the end find; None simulates
+            to the end.
     """
-    return await _simulate(bot, plan, (), None, progress, found)
-
-
-async def _simulate(
-    bot: Bot,
-    plan: Plan,
-    provided: Sequence[Provided],
-    app: QuartTrio | None,
-    progress: Callable[[float], None],
-    found: FirstBroken | None,
-) -> SimulationResult:
     begun: Counter[str] = Counter()
     chance = random.Random(plan.seed)
     with seeded(plan.seed), without_threads(), _hooked(bot, counting(begun)):

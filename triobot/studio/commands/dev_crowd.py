@@ -22,7 +22,7 @@ from ...errors import TriobotError
 from ...runtime.bot import Bot
 from ...testing import virtual
 from ...testing.promises import BrokenPromise
-from ...testing.simulating import FirstBroken, Plan, simulate_until_broken
+from ...testing.simulating import FirstBroken, Plan, simulate_until
 from ...wire.rules import JsonValue
 from ..travel.past import notch_starts
 from .simulate import again, unseen
@@ -51,7 +51,7 @@ def _let_in(bot: Bot, asked: Mapping[str, Any], say: Callable[[JsonObject], None
 
     told: JsonObject = {"failed": ""}
     try:
-        outcome = virtual.run(partial(simulate_until_broken, bot, plan, found, progress=progress))
+        outcome = virtual.run(partial(simulate_until, found, bot, plan, progress=progress))
     except Exception as error:  # code that differs from its journal, or any error of a background task
         told["failed"] = str(error) or type(error).__name__
     else:
