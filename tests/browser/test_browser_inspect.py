@@ -21,8 +21,9 @@ from tests.loopback import PATIENCE
 from tests.passing import SCHEMA
 from tests.schema import wrong
 from triobot.conversations.inspection.replay_state import ReplayState
+from triobot.emulator.server import ServedPage
 from triobot.studio.errors import TravelError
-from triobot.studio.inspector import Inspector, serve_inspector
+from triobot.studio.inspector import serve_inspector
 from triobot.studio.travel.hiding import hidden
 from triobot.studio.travel.passes import Passed
 from triobot.wire.rules import JsonValue
@@ -114,7 +115,7 @@ async def inspected(
     about = {"what": "store", "bot": "pizza:bot", "hidden": True}
     async with trio.open_nursery() as nursery:
         serve = partial(serve_inspector, cast("Any", looks), partial(looks.listed, about), key="key")
-        inspector: Inspector = await nursery.start(serve)
+        inspector: ServedPage = await nursery.start(serve)
         async with browser.page(inspector.page_address, size=size, dark=dark) as page:
             await page.has(".conversation-choice")
             yield page

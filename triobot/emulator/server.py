@@ -93,25 +93,17 @@ class Tickets:
         return known
 
 
-@final
 @guarded
-class Emulator:
-    """A running platform.
+class ServedPage:
+    """A served page, with the control API behind it.
 
     Attributes:
-        base_url: base URL for the bot's client, with `token`.
-        control_url: address for `triobot.emulator.person.connect`, with `control_token`.
         page_url: address of the page, without the token that the page asks for.
-        exchange: the platform's objects, including the `world`, for code in the same process.
     """
 
-    base_url: str
-    control_url: str
+    page_url: str
     control_token: str = attrs.field(repr=False)
-    exchange: Exchange = attrs.field(repr=False)
-    page_url: str = ""
-    token: str = attrs.field(default="", repr=False)
-    tickets: Tickets = attrs.field(factory=Tickets, repr=False)
+    tickets: Tickets = attrs.field(repr=False)
 
     @property
     def page_address(self) -> str:
@@ -121,6 +113,23 @@ class Emulator:
     def one_time_address(self) -> str:
         """Return an address that opens the page only once: other users can see a browser's command line."""
         return f"{self.page_url}/open/{self.tickets.issue()}"
+
+
+@final
+@guarded
+class Emulator(ServedPage):
+    """A running platform.
+
+    Attributes:
+        base_url: base URL for the bot's client, with `token`.
+        control_url: address for `triobot.emulator.person.connect`, with `control_token`.
+        exchange: the platform's objects, including the `world`, for code in the same process.
+    """
+
+    base_url: str
+    control_url: str
+    token: str = attrs.field(repr=False)
+    exchange: Exchange = attrs.field(repr=False)
 
     @property
     def world(self) -> World:
@@ -294,11 +303,9 @@ async def serve_emulator(
                 nursery.start_soon(exchange.pusher.run)
                 if wait_bot is None:
                     nursery.start_soon(address.look)
-                base_url = exchange.world.base_url
+                base_url, control_url = exchange.world.base_url, f"{page_url}/control"
                 task_status.started(
-                    Emulator(
-                        base_url, f"{page_url}/control", control_token, exchange, page_url, token, tickets
-                    )
+                    Emulator(page_url, control_token, tickets, base_url, control_url, token, exchange)
                 )
 
 

@@ -12,19 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TypeAlias, cast, final
+from typing import TypeAlias, cast
 
-import attrs
 import trio
 from hypercorn.trio import serve  # pyright: ignore[reportUnknownVariableType]
 from hypercorn.typing import ASGIFramework
 from quart_trio import QuartTrio
 
-from ..base.frozen import guarded
 from ..emulator.control import LONGEST_BODY, Asked, as_number
 from ..emulator.door import LOOPBACK_NAMES, AsgiApp, RequestGuard
 from ..emulator.faults import FaultPlan
-from ..emulator.server import Tickets, behind_the_door, hypercorn_config, page_blueprint
+from ..emulator.server import ServedPage, Tickets, behind_the_door, hypercorn_config, page_blueprint
 from ..wire.rules import JsonValue
 from .travel.routes import Place, Routes, add_looking
 from .travel.twins import Twins
@@ -33,38 +31,15 @@ Listed: TypeAlias = Callable[[int], Awaitable[Mapping[str, JsonValue]]]
 """Returns some conversations with numbers above the given number, in the route's format."""
 
 
-@final
-@guarded
-class Inspector:
-    """A running server.
-
-    Attributes:
-        page_url: address of the page, without the key that the page asks for.
-    """
-
-    page_url: str
-    key: str = attrs.field(repr=False)
-    tickets: Tickets = attrs.field(factory=Tickets, repr=False)
-
-    @property
-    def page_address(self) -> str:
-        """Address to open in a browser. The key comes after the ``#``, which browsers never send."""
-        return f"{self.page_url}/#{self.key}"
-
-    def one_time_address(self) -> str:
-        """Return an address that opens the page only once: other users can see a browser's command line."""
-        return f"{self.page_url}/open/{self.tickets.issue()}"
-
-
 async def serve_inspector(
     looks: Twins,
     listed: Listed,
     *,
     key: str,
     port: int = 0,
-    task_status: trio.TaskStatus[Inspector] = trio.TASK_STATUS_IGNORED,
+    task_status: trio.TaskStatus[ServedPage] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve on a loopback port until cancelled; the started value is the `Inspector`.
+    """Serve on a loopback port until cancelled; the started value is the `ServedPage`.
 
     Args:
         key: key that each request needs; use a new key for each server.
@@ -79,7 +54,7 @@ async def serve_inspector(
         [bound] = await nursery.start(partial(serve, cast("ASGIFramework", door), config, mode="asgi"))
         bound_port = bound.rpartition(":")[2]
         door.authorities = frozenset(f"{name}:{bound_port}" for name in LOOPBACK_NAMES)
-        task_status.started(Inspector(f"http://{LOOPBACK_NAMES[0]}:{bound_port}", key, tickets))
+        task_status.started(ServedPage(f"http://{LOOPBACK_NAMES[0]}:{bound_port}", key, tickets))
 
 
 def make_inspector_app(looks: Twins, listed: Listed, *, key: str, tickets: Tickets) -> RequestGuard:

@@ -22,6 +22,7 @@ from ...cli.consulting import Ask, gather, open_to_look, settings_of
 from ...cli.exported import lines_of_export, read_exported
 from ...cli.loading import check_there
 from ...cli.terminal import harmless, set_up_logging, until_signal
+from ...emulator.server import ServedPage
 from ...emulator.views import JsonObject
 from ...errors import ConfigError
 from ...operator.api import Tell
@@ -30,7 +31,7 @@ from ...seams.rooms import told as named
 from ...wire.ids import ChatId
 from ...wire.rules import JsonValue
 from ..errors import TravelError
-from ..inspector import Inspector, serve_inspector
+from ..inspector import serve_inspector
 from ..stored_journals import StoredJournals
 from ..travel.saved_page import saved_page
 from ..travel.twins import Twins, told_row
@@ -208,10 +209,11 @@ async def _inspect(arguments: argparse.Namespace, which: int | Path | None, bot:
                 key=secrets.token_urlsafe(24),
                 port=arguments.port,
             )
-            inspector: Inspector = await nursery.start(serve)
+            inspector: ServedPage = await nursery.start(serve)
             _greet(subject, inspector, bot, shows=shows)
             if arguments.ready_fd is not None:
-                tell_ready(arguments.ready_fd, {"page": inspector.page_address, "key": inspector.key})
+                told = {"page": inspector.page_address, "key": inspector.control_token}
+                tell_ready(arguments.ready_fd, told)
             if arguments.open:
                 await open_page(inspector.one_time_address())
 
@@ -272,7 +274,7 @@ async def _listed(
     return {"about": about, "conversations": [told_row(row) for row in rows], "after": more}
 
 
-def _greet(subject: _Subject, inspector: Inspector, bot: str, *, shows: bool) -> None:
+def _greet(subject: _Subject, inspector: ServedPage, bot: str, *, shows: bool) -> None:
     print(f"\n  {harmless(subject.words)}:\n")
     print(f"    {inspector.page_address}\n")
     print(f"  What {harmless(bot)} does on import is done, and what it does between its operations.")
