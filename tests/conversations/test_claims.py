@@ -250,8 +250,9 @@ async def test_who_gives_up_first_takes_the_beginning_along(known: bool, autojum
         assert claim.beginning(dict) is not None
         second = looked_at(town)
         assert second.beginning(dict) is None
-        second.over(known=True)
-        claim.over(known=known)
+        assert town.door is not None
+        town.door.over(second, known=True)
+        town.door.over(claim, known=known)
         await town.rest()
         await town.says("hi")
         assert town.counts["taken_at_once"] == 1
@@ -264,10 +265,10 @@ async def test_what_fails_when_nobody_waits_for_it_claims_no_chat(autojump_clock
         await town.rest()
         claim = looked_at(town)
         assert claim.beginning(dict) is not None
-        claim.over(known=False)
-        await town.rest()
         assert town.door is not None
-        assert not town.door.beginnings
+        town.door.over(claim, known=False)
+        await town.rest()
+        assert not town.door.coming
         await town.says("hi")
         assert town.counts["taken_at_once"] == 1
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from contextvars import Context
 from functools import partial
 from operator import attrgetter
 from typing import Final, final
@@ -93,12 +92,8 @@ class Coming:
     """
 
     def __init__(self, door: EarlyDoor, event: Event, begins: Begins | None = None) -> None:
-        self._door = door
-        self._came = False
         self.event, self.begins = event, begins
-        door.coming[event.chat_id] = door.coming.get(event.chat_id, 0) + 1
-        if begins is not None:
-            door.beginnings[event.chat_id] = begins
+        door.coming.setdefault(event.chat_id, []).append(self)
 
     def beginning(self, read: Callable[[], Mapping[str, str]]) -> str | None:
         """Return the text of the first record of the conversation that begins; see `Store.accept`.
@@ -111,52 +106,23 @@ class Coming:
             begins.values = of_authors(read())
         return begins.words
 
-    def accepted(self, row: InboxRow) -> bool:
-        """Start the conversation that begins with the event, which is durable now.
-
-        Returns:
-            False if nothing began, so that the dispatcher must get the event.
-        """
-        self._come()
-        return bool(row.begun is not None and self.begins and self._door.begin(self.event, self.begins, row))
-
-    def over(self, *, known: bool) -> None:
-        """Finish the event, which the store has stored or refused.
-
-        With ``known=False``, the store hasn't answered, and may still store the event later.
-        """
-        if known:
-            self._come()
-        elif not self._came:
-            self._door.find_out(self.event.chat_id, self._come)
-
-    def _come(self) -> None:
-        if not self._came:
-            self._came = True
-            self._door.came(self)
-
 
 @final
 class EarlyDoor:
     """Handles events of chats before they are stored.
 
     Attributes:
-        coming: number of events that are being stored, by chat.
-        beginnings: conversations that are about to begin, by chat.
+        coming: events that are being stored, by chat.
     """
 
     def __init__(self, shared: Shared, inbox: InboxReader, chats: ChatRegistry) -> None:
         self._shared, self._inbox, self._chats = shared, inbox, chats
         self._services, self._actors = shared.services, chats.actors
-        self.coming: Final[dict[ChatId, int]] = {}
-        self.beginnings: Final[dict[ChatId, Begins]] = {}
+        self.coming: Final[dict[ChatId, list[Coming]]] = {}
         # Rows with a stored beginning that was not started: they are routed like other rows.
         self._declined: set[int] = set()
         # Keys of events that were taken early. The store decides about a second delivery of such an event.
         self._lately: dict[str, None] = {}
-        # Conversations are started from the store's task, but run in this context instead of that task's
-        # context.
-        self._context: Context | None = None
         inbox.has_begun = self._has_begun
         shared.keeping.changes = self._changes
 
@@ -176,16 +142,16 @@ class EarlyDoor:
         # A join that starts no conversation is recorded later, when the join is routed: a leave may be routed
         # before the join.
         joins = [joined(event.chat_id)] if type(event) is Join and coming.begins is not None else ()
-        commit = partial(hand_on, coming.accepted)
+        commit = partial(hand_on, partial(self._accepted, coming))
         try:
             acceptance = await self._services.store.accept(
                 arrival, quota=quota, also=joins, beginning=coming.beginning, on_commit=commit
             )
         except BaseException as error:
-            coming.over(known=not isinstance(error, trio.Cancelled))
+            self.over(coming, known=not isinstance(error, trio.Cancelled))
             raise
         if not isinstance(acceptance, InboxRow):
-            coming.over(known=True)
+            self.over(coming, known=True)
         return acceptance
 
     def accept(self, event: Event, arrival: Arrival) -> EarlyEvent | Coming:
@@ -277,20 +243,22 @@ class EarlyDoor:
         words = encode_record([*first, _CONVERSATION, start.route.version, owner])
         return Begins(start, first, words, owner)
 
-    def begin(self, event: Event, begins: Begins, row: InboxRow) -> bool:
-        """Start a conversation whose first record is stored already.
+    def _accepted(self, coming: Coming, row: InboxRow) -> bool:
+        """Start the conversation that begins with an event, which is durable now.
 
-        Return False if the chat came into memory while the event was being stored.
+        Returns:
+            False if nothing began, so that the dispatcher must get the event. So it is if the chat came into
+            memory while the event was being stored.
         """
+        self.over(coming, known=True)
         work = self._shared.work
-        if work.stopping:
-            return False  # the program's next start revives the conversation
+        if coming.begins is None or row.begun is None or work.stopping:
+            return False  # if the program stops, its next start revives the conversation
         if work.nursery is None or row.chat_id in self._actors:
             self._declined.add(row.seq)
             return False
-        if self._context is None:
-            self._context = work.nursery.parent_task.context.copy()
-        self._context.run(self._run, event, begins, row)
+        # This is the store's task, and a conversation's task must not have its context.
+        work.nursery.parent_task.context.run(self._run, coming.event, coming.begins, row)
         return True
 
     def _run(self, event: Event, begins: Begins, row: InboxRow) -> None:
@@ -311,32 +279,32 @@ class EarlyDoor:
 
     def _changes(self, chat_id: ChatId) -> None:
         """Make a conversation that is about to begin read the chat's data again, because the data changes."""
-        if (begins := self.beginnings.get(chat_id)) is not None:
-            begins.reads, begins.values = False, None
+        for coming in self.coming.get(chat_id, ()):
+            if coming.begins is not None:
+                coming.begins.reads, coming.begins.values = False, None
 
     # --- events that are being stored
 
-    def came(self, coming: Coming) -> None:
-        """Finish an event that was stored or refused: the event's chat may take other events early again."""
-        chat_id = coming.event.chat_id
-        if (left := self.coming[chat_id] - 1) == 0:
-            del self.coming[chat_id]
-        else:
-            self.coming[chat_id] = left
-        if coming.begins is not None:
-            del self.beginnings[chat_id]
+    def over(self, coming: Coming, *, known: bool) -> None:
+        """Finish an event that was stored or refused: the event's chat may take other events early again.
 
-    def find_out(self, chat_id: ChatId, then: Callable[[], None]) -> None:
-        """Call `then`, from another task, once the chat's pending event is stored or refused."""
+        With ``known=False``, the store hasn't answered, and may still store the event later.
+        """
+        if not known:
+            self._shared.work.beside(partial(self._find_out, coming))
+            return
+        events = self.coming.get(coming.event.chat_id, [])
+        if coming in events:
+            events.remove(coming)
+            if not events:
+                del self.coming[coming.event.chat_id]
 
-        async def wait_out() -> None:
-            # The store works in order: when this read returns, the event is stored or refused. No caller
-            # needs the read's error.
-            with suppress(StoreError):
-                await self._services.store.pending(chat_id, after=0, limit=1)
-            then()
-
-        self._shared.work.beside(wait_out)
+    async def _find_out(self, coming: Coming) -> None:
+        # The store works in order: when this read returns, the event is stored or refused. Nothing needs the
+        # read's error.
+        with suppress(StoreError):
+            await self._services.store.pending(coming.event.chat_id, after=0, limit=1)
+        self.over(coming, known=True)
 
 
 def _can_deliver(actor: ChatActor, sender: SenderId | None) -> bool:
