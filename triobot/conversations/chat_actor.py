@@ -149,7 +149,7 @@ class ChatActor:
         if isinstance(event, Leave) and not routing.group:
             self.end_all(delivery.seq)
             self.work.commits.consumed((), [PutData(self.chat_id, JOINED, None)])
-            decision = routing.decide_at_rest(delivery)
+            decision = routing.decide(delivery, at_rest=True)
         else:
             again = self.mailbox.behind and not (ahead or self.loading)  # the event was looked at ahead
             owner = self.running.owner_of(event)

@@ -44,8 +44,8 @@ class InboxReader:
         self._sender, self._receiver = trio.open_memory_channel[tuple[InboxRow, Event] | None](CHANNEL)
         # Behind from the start: the last process may have left events in the inbox.
         self.behind = True
-        self.cursor = self._sent = self._newest = 0
-        # How often other processes have announced events.
+        self.cursor = self._sent = 0
+        # How many events have come that the channel doesn't bring.
         self._news = 0
         self._page: Iterator[tuple[InboxRow, Event | None]] = iter(())
         # Rows beyond the cursor that were routed ahead of their turn: calls that a chat's own code has made.
@@ -77,7 +77,7 @@ class InboxReader:
                 else:
                     self._sent = row.seq
                     return
-        self._newest = max(self._newest, row.seq)
+            self._news += 1
 
     def look_in_inbox(self) -> None:
         """Make `receive` read the inbox soon, as another process may have added events; never waits."""
@@ -114,15 +114,13 @@ class InboxReader:
 
     async def _read_page(self) -> None:
         """Read rows from the inbox. If there are no newer rows, the reader is no longer behind."""
-        newest, news, evictions = self._newest, self._news, self._evictions
+        news, evictions = self._news, self._evictions
         rows = await await_store(partial(self._store.backlog, after=self.cursor, limit=reviving.PAGE))
         self.was_read(rows[-1].seq if rows else 0)
         if self._evictions != evictions:
             self._outdated = self._read
-        if not rows and (self._newest, self._news) == (newest, news):
-            # Rows up to `newest` were durable before the read. Rows that the read didn't return have been
-            # consumed.
-            self.cursor, self.behind = max(self.cursor, newest), False
+        if not rows and self._news == news:
+            self.behind = False  # rows that the read didn't return have been consumed
         self._page = ((row, stored_event(row)) for row in rows)
 
     @property

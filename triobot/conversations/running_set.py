@@ -301,8 +301,14 @@ class ChatRouting:
 
     # --- incoming events
 
-    def decide(self, delivery: Delivery) -> Decision:
-        """Decide where the next event of the chat goes."""
+    def decide(self, delivery: Delivery, *, at_rest: bool = False) -> Decision:
+        """Decide where the next event of the chat goes.
+
+        Args:
+            at_rest: whether to decide as in a chat without conversations.
+        """
+        if at_rest:
+            return routing.decide(self._case(delivery))
         waits, live = self._places.waits(delivery.event, delivery.at)
         watches = self._places.watches(delivery.event, delivery.at)
         if live is not None and isinstance(delivery.event, Message) and self._places.kept_for(delivery):
@@ -313,10 +319,6 @@ class ChatRouting:
         """Decide where an event goes ahead of earlier events. An event that isn't urgent is queued."""
         watches = self._places.watches(delivery.event, delivery.at)
         return routing.jump(self._case(delivery, watches)) or Queue()
-
-    def decide_at_rest(self, delivery: Delivery) -> Decision:
-        """Decide about an event as in a chat without conversations."""
-        return routing.decide(self._case(delivery))
 
     def afresh(self, delivery: Delivery) -> Start | None:
         """Return the conversation that a command would start in a chat without conversations."""
