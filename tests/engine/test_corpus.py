@@ -103,9 +103,8 @@ def test_what_is_beside_a_journal() -> None:
 
 
 ROW = ConversationRow(
-    ConversationId(1), ChatId(5), "shop.order", "conversation", "1", None, None, 1,
-    unfinished=True, wake_at=None, parked_because=None, error=None, in_hand=0, position=1,
-    started_at=1, updated_at=1,
+    id=ConversationId(1), chat_id=ChatId(5), route="shop.order", kind="conversation", version="1",
+    sender_id=None, started_at=1, updated_at=1,
 )  # fmt: skip
 
 

@@ -214,8 +214,8 @@ def standing_for(row: InboxRow) -> Journal | None:
         return None
     id = ConversationId(row.seq)
     it = ConversationRow(
-        id, row.chat_id, "pizza", "conversation", "v1", None, None, 1, True, None, None, None, 0, 1,
-        NOON, NOON,
+        id=id, chat_id=row.chat_id, route="pizza", kind="conversation", version="v1", sender_id=None,
+        started_at=NOON, updated_at=NOON,
     )  # fmt: skip
     return Journal(it, 0, (f'["of {row.seq}"]',), {})
 

@@ -58,7 +58,7 @@ class Opening:
 
 
 @final
-@frozen
+@frozen(kw_only=True)
 class ConversationRow:
     """State of a conversation.
 
@@ -91,14 +91,14 @@ class ConversationRow:
     kind: RunKind
     version: str
     sender_id: SenderId | None
-    key: str | None = attrs.field(repr=False)
-    run: int
-    unfinished: bool
-    wake_at: int | None
-    parked_because: str | None
-    error: str | None
-    in_hand: int
-    position: int
+    key: str | None = attrs.field(default=None, repr=False)
+    run: int = 1
+    unfinished: bool = True
+    wake_at: int | None = None
+    parked_because: str | None = None
+    error: str | None = None
+    in_hand: int = 0
+    position: int = 1
     started_at: int
     updated_at: int
     ended_at: int | None = None
