@@ -6,7 +6,7 @@ Each way has a class, with the data that only this way needs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, TypeAlias, final
 
 import attrs
 import trio
@@ -77,32 +77,30 @@ class InRow:
 
 
 @final
-@frozen
-class Carried:
-    """The successor of a conversation that called `continue_as`. The call has written the first record.
-
-    Attributes:
-        run: number of the run within the conversation.
-        position: position of the next record.
-    """
-
-    first: Record = attrs.field(repr=False)
-    run: int
-    position: int
-
-
-@final
-@frozen
+@attrs.define(eq=False, repr=False)
 class Successor:
-    """The start of a conversation that begins when another conversation has ended.
+    """The conversation that takes the place of a conversation that has called `continue_as`.
 
     Attributes:
-        first: the first record, written by `continue_as`; empty for any other start.
+        first: the first record. The unit that ends the conversation before stores it, too.
+        run: number of the run within the conversation.
+        position: position of the next record, once the first record is in a unit.
     """
 
     start: Start
     delivery: Delivery
-    first: Record = attrs.field(factory=list[Any], repr=False)
+    first: Record
+    run: int
+    position: int = attrs.field(default=0, init=False)
+
+
+@final
+@frozen
+class Due:
+    """A start that waits for another conversation's end."""
+
+    start: Start
+    delivery: Delivery
 
 
 @final
@@ -122,14 +120,6 @@ class Replay:
     changed: Changed | None = None
     settled: trio.Event = attrs.field(factory=trio.Event, init=False)
     when_over: Sequence[Callable[[], None]] = attrs.field(default=(), init=False)
-
-    def over(self) -> None:
-        """End the replay: wake the task that waits for that, and free the journal."""
-        self.settled.set()
-        self.stored = attrs.evolve(self.stored, records=())
-        works, self.when_over = self.when_over, ()
-        for work in works:
-            work()
 
 
 @final
@@ -151,5 +141,5 @@ class Dry:
     limit: TimeLimit
 
 
-Begin: TypeAlias = InRow | Carried | Replay | Dry | None
+Begin: TypeAlias = InRow | Successor | Replay | Dry | None
 """None: a new conversation, whose first record is made when the run begins."""

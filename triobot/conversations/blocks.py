@@ -399,5 +399,5 @@ async def continue_as(
     start = Start(route, value, call, facts.interrupted)
     conversation = operations.conversation
     if (writer := conversation.writer) is not None and conversation.ending is None:
-        writer.successor = Successor(start, Delivery(facts.seq, event, facts.at), first)
+        writer.successor = Successor(start, Delivery(facts.seq, event, facts.at), first, facts.run_number + 1)
     run.continue_as(route.name)

@@ -19,14 +19,14 @@ import attrs
 import trio
 
 from ..base.frozen import guarded
-from ..engine import End
+from ..engine import Diverged, End
 from ..seams.writes import PutData, Write
 from ..wire.events import Join, Leave, Message
 from ..wire.ids import ChatId, SenderId
-from .beginnings import Begin, Carried, Successor
+from .beginnings import Due, Successor
 from .calls.signals import Halt, Order, is_signal
 from .charges.paid import abandon
-from .conversation import Conversation, Ending, Parks
+from .conversation import Conversation, Ending
 from .data import JOINED, joined
 from .mailbox import Mailbox, ends
 from .refusals import Refusals
@@ -47,6 +47,7 @@ from .routes.routing import (
     interrupts,
     is_beside,
 )
+from .running.failures import parting
 from .running_set import ChatRouting, RunningSet
 from .shared import Shared
 
@@ -209,7 +210,7 @@ class ChatActor:
     def _start(self, start: Start, delivery: Delivery) -> None:
         if is_beside(start) and len(self.running.asides) >= ASIDES:
             self.work.count("aside_waits")
-            self.running.asides_due = [*self.running.asides_due, Successor(start, delivery)]
+            self.running.asides_due = [*self.running.asides_due, Due(start, delivery)]
             return
         owner = None if is_beside(start) else self.running.owner_for(start, delivery.event)
         if interrupts(start):
@@ -220,7 +221,7 @@ class ChatActor:
             self.calls.start(self, Conversation.of(self.shared, self.kept, start, delivery, owner))
         else:
             start = attrs.evolve(start, interrupted=live.facts.route.name)
-            live.heir = Successor(start, delivery)
+            live.heir = Due(start, delivery)
             self._end(live, Ending.INTERRUPTED, delivery.at, delivery.seq)
 
     def _stop(
@@ -334,10 +335,9 @@ class ChatActor:
         """
         if (writer := conversation.writer) is not None and writer.ends:
             writer.written = self._write_end(conversation, writer.ends)
-        if isinstance(found := conversation.came_to(end), Parks):
-            self.park(conversation, found.because)
-            return None
-        return found
+        if isinstance(end, Diverged):
+            self.park(conversation, parting(end.error, end.failure, conversation.parted_at))
+        return conversation.came_to(end)
 
     def park(self, conversation: Conversation, because: str) -> None:
         """Park a conversation: it stays in its chat, without a task.
@@ -417,7 +417,7 @@ class ChatActor:
             return
         if self.mailbox.shown is not None and self.mailbox.shown[0] is conversation:
             self.mailbox.shows_no_more()
-        owner, writer, kept_for = conversation.facts.owner, conversation.writer, self.running.kept_for
+        owner, kept_for = conversation.facts.owner, self.running.kept_for
         beside = conversation in self.running.asides
         if beside or conversation is self.running.live.get(owner):  # an interrupt has taken its place already
             # Computed before the removal, because the owner of an event depends on the live conversations.
@@ -435,9 +435,7 @@ class ChatActor:
                     # These events were queued before, so there is room for them.
                     self._act(self.routing.decide(one), one)
             if due is not None:
-                begin: Begin = None
-                if due.first and writer is not None:
-                    begin = Carried(due.first, conversation.facts.run_number + 1, writer.unit.position + 1)
+                begin = due if isinstance(due, Successor) else None
                 following = Conversation.of(self.shared, self.kept, due.start, due.delivery, owner, begin)
                 self.calls.start(self, following)
         if self.mailbox.behind:

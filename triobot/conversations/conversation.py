@@ -15,7 +15,6 @@ import attrs
 import trio
 
 from ..base.authors import leaves
-from ..base.frozen import frozen
 from ..engine import End, Record, Run, RunOwner
 from ..engine.core import ContinuesAs, Crashed, Diverged, Evicted, Returned, WasInterrupted
 from ..engine.core import Operation as OpenOperation
@@ -25,7 +24,7 @@ from ..seams.journals import EndConversation
 from ..seams.rooms import is_chat
 from ..seams.writes import Write
 from ..wire.ids import SenderId
-from .beginnings import Begin, Carried, Dry, Facts, InRow, Replay, Successor
+from .beginnings import Begin, Dry, Due, Facts, InRow, Replay, Successor
 from .calls.signals import room_of
 from .charges.paid import Giving
 from .codec import CODEC
@@ -35,7 +34,7 @@ from .revival.stored import StartedWith, open_run, tell
 from .routes.routing import Delivery, Seat, Start, is_beside
 from .running.abandon import parting_line
 from .running.branches import OperationKind as OperationKind
-from .running.failures import CRASHED, GONE, HANDED_OVER, parting, put_away, verdict
+from .running.failures import CRASHED, GONE, HANDED_OVER, put_away, verdict
 from .running.failures import Ending as Ending
 from .services import Services as Services
 from .texts import Texts
@@ -46,14 +45,6 @@ if TYPE_CHECKING:
 
 Main: TypeAlias = Callable[[Run, object], Awaitable[object]]
 """Calls the author's function with the handle of its chat, and returns the function's awaitable."""
-
-
-@final
-@frozen
-class Parks:
-    """The conversation can't go on, and must be parked."""
-
-    because: str
 
 
 @final
@@ -74,6 +65,7 @@ class Conversation(RunOwner):
         refused: whether the platform refused an operation in the conversation's own chat, as when the user
             has left.
         heir: the start of the interrupt that ends this conversation and takes its place; None without one.
+        parted_at: the author's line at which the code differs from the journal; "?" if not known.
         replay: the replay of a revived conversation; None for a new conversation.
         begin: how the conversation begins (`beginnings`); reset once the run is made.
         writer: writer of the journal; None before the run is made, and after the end.
@@ -93,13 +85,13 @@ class Conversation(RunOwner):
     here: Callable[[int, int, Any], int] | None = attrs.field(default=None, init=False)
     parting: Callable[[Record, Any], str | None] | None = attrs.field(default=None, init=False)
     giving: Giving | None = attrs.field(default=None, init=False)
-    heir: Successor | None = attrs.field(default=None, init=False)
+    heir: Due | None = attrs.field(default=None, init=False)
     ending: Ending | None = attrs.field(default=None, init=False)
     refused: bool = attrs.field(default=False, init=False)
     evicted: bool = attrs.field(default=False, init=False)
     _busy: bool = attrs.field(default=True, init=False)
     _ended_by: tuple[int, int | None] = attrs.field(default=(0, None), init=False)
-    _parted_at: str = attrs.field(default="?", init=False)
+    parted_at: str = attrs.field(default="?", init=False)
     _unrecordable: UnrecordableError | None = attrs.field(default=None, init=False)
 
     @classmethod
@@ -114,7 +106,7 @@ class Conversation(RunOwner):
     ) -> Conversation:
         call, room, seq = start.call, room_of(delivery.event), delivery.seq
         replay = begin.replay if isinstance(begin, Dry) else begin if isinstance(begin, Replay) else None
-        run = begin.run if isinstance(begin, Carried) else 1 if replay is None else replay.stored.row.run
+        run = begin.run if isinstance(begin, Successor) else 1 if replay is None else replay.stored.row.run
         facts = Facts(
             kept.chat_id,
             seq,
@@ -148,8 +140,8 @@ class Conversation(RunOwner):
             match begin:
                 case Replay(stored):
                     records: Sequence[Record] = stored.records
-                case InRow(first) | Carried(first):
-                    records = [first]
+                case InRow() | Successor():
+                    records = [begin.first]
                 case None:
                     opening = StartedWith(facts.event, facts.at, self.given, facts.args, facts.interrupted)
                     times = services.clock.now(), services.clock.jumped()
@@ -191,11 +183,8 @@ class Conversation(RunOwner):
             return run.run(main, chat)
         return run.run_within(scope, main, chat)
 
-    def came_to(self, end: End) -> Exception | Parks | None:
-        """Set `ending` from the run's end. Return the author's error, if any.
-
-        If the conversation can't go on, it is to be parked.
-        """
+    def came_to(self, end: End) -> Exception | None:
+        """Set `ending` from the run's end. Return the author's error, if any."""
         if self.writer is not None and not isinstance(end, ContinuesAs):
             self.writer.successor = None
         match end:
@@ -212,8 +201,8 @@ class Conversation(RunOwner):
             case Evicted(error):
                 if error is not None:
                     put_away(error, self.facts.route.name, self.facts.told_place, self.services.tracebacks)
-            case Diverged(error, failure):
-                return Parks(parting(error, failure, self._parted_at))
+            case Diverged():
+                pass
         return None
 
     def is_done(self) -> None:
@@ -335,8 +324,12 @@ class Conversation(RunOwner):
         run, writer = self.run, self.writer
         assert run is not None
         assert writer is not None
-        if self.replay is not None and self.replay.stored.records:
-            self.replay.over()
+        if (replay := self.replay) is not None and replay.stored.records:  # the replay is over
+            replay.settled.set()
+            replay.stored = attrs.evolve(replay.stored, records=())
+            works, replay.when_over = replay.when_over, ()
+            for work in works:
+                work()
         if is_waiting := run.is_waiting:
             self.stirred(busy=False)
         # A conversation that waits for a paid aside counts as unfinished. So the next start revives the
@@ -380,7 +373,7 @@ class Conversation(RunOwner):
         return None
 
     def diverged(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
-        self._parted_at = parting_line(error.id, task)
+        self.parted_at = parting_line(error.id, task)
 
     def swallowed(self, id: Id) -> None:
         self._shared.work.let_go(self, id)

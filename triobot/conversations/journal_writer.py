@@ -135,7 +135,6 @@ class JournalWriter(Host):
                 appended writes.
         """
         unit, commits = self.unit, self._shared.commits
-        commits.pending.pop(self, None)
         if self._kept.writing is self:
             self._kept.writing = None
         writes: Sequence[Write] = ()
@@ -169,7 +168,8 @@ class JournalWriter(Host):
             failed = record is not None and record[0] == ENDED and record[2] is not None
             self.ends = self.unit.end("failed" if failed else None)
         self.over = True
-        self._shared.commits.pending.pop(self, None)
+        if self in self._shared.commits.pending:
+            del self._shared.commits.pending[self]
         return self.ends
 
     def refused(self, error: Exception) -> None:

@@ -14,7 +14,7 @@ from ..engine import Run
 from ..engine.records import Id
 from ..seams.journals import ConversationId, TakeInHand
 from ..seams.patience import await_store
-from .beginnings import Carried
+from .beginnings import Successor
 from .chat import handle_of
 from .chat_actor import ChatActor
 from .conversation import Conversation
@@ -73,13 +73,13 @@ class ConversationTasks:
             scope: the task's own scope, which is cancelled with the conversation. The scope is shielded,
                 except while the task waits for something other than the coroutine.
         """
-        crashes, tracing, words = self._shared.crashes, actor.services.tracing, ""
+        crashes, tracing = self._shared.crashes, actor.services.tracing
         facts = conversation.facts
         failure: Exception | None = None
         try:
             try:
                 # No local variable may keep `begin`: it may be large, and the task may wait for months.
-                carried = isinstance(conversation.begin, Carried)
+                carried = isinstance(conversation.begin, Successor)
                 if (unread := actor.kept.is_unread) or carried or crashes.early:
                     scope.shield = False
                 if unread:
@@ -110,16 +110,17 @@ class ConversationTasks:
                 failure = actor.came_to(conversation, end)
             finally:
                 if conversation.replay is not None:
-                    conversation.replay.over()
+                    conversation.replay.settled.set()
                 conversation.stirred(busy=False)
                 # The author's failure handler and filters run here, and count as this conversation's code.
                 crashes.at_work[RUNS] = facts.seq
-                words = "" if failure is None else _report(actor, conversation, failure)
+                if failure is not None:
+                    _report(actor, conversation, failure)
                 # Called before the apology is sent: the chat must not wait for the apology.
                 actor.ended(conversation)
                 crashes.at_work[RUNS] = 0
                 self._work.commits.end_step()
-            if words and conversation.ending is Ending.FAILED:
+            if conversation.ending is Ending.FAILED:
                 scope.shield = False
                 taken = None if (writer := conversation.writer) is None else writer.ahead
                 await self._shared.cleanup.say_owed(actor.chat_id, facts.seq, taken)
@@ -178,14 +179,14 @@ def _waits_for_platform(run: Run | None) -> bool:
     return bool(kinds) and kinds <= _OF_PLATFORM
 
 
-def _report(actor: ChatActor, conversation: Conversation, failure: Exception) -> str:
-    """Log and count a failure. Return the message for the user; "" for none.
+def _report(actor: ChatActor, conversation: Conversation, failure: Exception) -> None:
+    """Log and count a failure.
 
     No crash is reported if the user has left, blocked the bot or not paid.
     """
     services, facts, chat_id = actor.services, conversation.facts, actor.chat_id
     route = facts.route
-    what, words = conversation.verdict(failure)
+    what, _ = conversation.verdict(failure)
     actor.work.count(what)
     if what == CRASHED:
         gives = None if (giving := conversation.giving) is None else giving.becomes
@@ -193,4 +194,3 @@ def _report(actor: ChatActor, conversation: Conversation, failure: Exception) ->
         report(failure, *told, place=facts.told_place, gives=gives, job=route.job is not None)
     elif what == GONE and conversation.refused and services.notice is not None:
         services.notice(Refused(route.name, chat_id))
-    return words

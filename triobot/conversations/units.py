@@ -29,7 +29,7 @@ from ..seams.journals import (
     PutStanding,
 )
 from ..seams.writes import Consume, PutData, Write
-from .beginnings import Begin, Carried, Facts, InRow, Replay, Successor
+from .beginnings import Begin, Facts, InRow, Replay, Successor
 from .codec import CODEC
 from .revival.stored import Stored, moved_rests, tell, write_rests
 from .routes.routing import kind_of
@@ -102,7 +102,7 @@ class UnitBuilder:
                 unit.position, unit.length = row.position, len(stored.records) - len(unit._effects)
                 unit.wake, unit._stood = row.wake_at, (row.unfinished, row.wake_at)
                 unit.build = unit._fits = row.build
-            case Carried():
+            case Successor():
                 # The first record is stored already: it has replaced the former run's journal.
                 unit.position, unit.length = begin.position, 1
             case _:
@@ -219,6 +219,7 @@ class UnitBuilder:
     def carry_on(self, successor: Successor) -> list[Write]:
         """Return the writes that replace the journal by the successor's first record."""
         unit, route = self.take(), successor.start.route
+        successor.position = self.position + 1
         unit.append(
             ContinueConversation(
                 self.id,

@@ -191,7 +191,7 @@ class CommitQueue:
         self.in_step = False
         if self.pending or self._units:
             self._stir()
-        else:
+        elif self._told:
             self._tell_written(len(self._told))
 
     def _stir(self) -> None:
@@ -304,8 +304,9 @@ class CommitQueue:
         if self.data:
             self.data = {chat_id: last for chat_id, last in self.data.items() if last > self.written}
         for unit in units:
-            why = "what this comes behind was not stored"
-            _tell(unit, JournalConflictError(0, why) if _is_lost(unit) else None)
+            if unit.accepts:
+                why = "what this comes behind was not stored"
+                _tell(unit, JournalConflictError(0, why) if _is_lost(unit) else None)
             if unit.over is not None:
                 unit.over.set()
 

@@ -298,8 +298,7 @@ class Machine(Core):
         id, kind = record[2], record[3]
         op = next((op for op in self.resting if op.id == id), None)
         asks = op or next((one for one in self.resting if one.branch.path == path_of(id)), None)
-        parting = self.owner.parting
-        why = None if asks is None or parting is None else parting(record, asks)
+        why = None if asks is None or (parting := self.owner.parting) is None else parting(record, asks)
         if why is None and op is None:
             now, asks = ", ".join(f"{one.kind} {one.id}" for one in self.resting), None
             why = f"a {kind} {verb} here; now the code rests in {now or 'nothing'}: {ADVICE}"

@@ -31,7 +31,7 @@ from ...seams.values import decode_value
 from ...store import Store
 from ...wire.events import Event, Join
 from ...wire.ids import ChatId
-from ..beginnings import Replay, Successor
+from ..beginnings import Due, Replay
 from ..calls.signals import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, Signal, asked_of, stored_event
 from ..chat_actor import ChatActor
 from ..conversation import Conversation, Ending
@@ -162,7 +162,7 @@ async def _follow(actor: ChatActor, conversation: Conversation, stored: Stored) 
     if isinstance(decision, Start) and interrupts(decision):
         conversation.ending = Ending.INTERRUPTED
         decision = attrs.evolve(decision, interrupted=conversation.facts.route.name)
-        conversation.heir = Successor(decision, delivery)
+        conversation.heir = Due(decision, delivery)
         actor.mailbox.passed |= {seq}
 
 
