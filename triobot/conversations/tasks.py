@@ -172,11 +172,11 @@ class ConversationTasks:
 
 
 def _waits_for_platform(run: Run | None) -> bool:
-    """Return whether a run is busy with nothing but requests to the platform."""
-    if run is None or run.holder is not None:
-        return False
+    """Return whether a run is over, or is busy with nothing but requests to the platform."""
+    if run is None or run.over:
+        return run is not None
     kinds = {kind.partition(" ")[0] for kind in run.effects}
-    return bool(kinds) and kinds <= _OF_PLATFORM
+    return bool(kinds) and kinds <= _OF_PLATFORM and run.holder is None
 
 
 def _report(actor: ChatActor, conversation: Conversation, failure: Exception) -> None:

@@ -97,7 +97,7 @@ class UnitBuilder:
         unit = cls(facts, shared, ConversationId(facts.seq), 0 if code is None else code.build)
         match begin:
             case Replay(stored):
-                row, unit.former = stored.row, stored
+                row, unit.former = stored.row, None if code is None else stored
                 unit._effects = frozenset(str(one[2]) for one in stored.records if one[0] in EFFECTS)
                 unit.position, unit.length = row.position, len(stored.records) - len(unit._effects)
                 unit.wake, unit._stood = row.wake_at, (row.unfinished, row.wake_at)
