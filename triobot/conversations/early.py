@@ -215,12 +215,10 @@ class EarlyDoor:
         def failed(name: str, error: Exception) -> None:
             failures.append(name)
 
-        at_work = shared.crashes.at_work
-        at_work[LOOKED_AT] = UNSTORED
-        try:
-            decision = decide(Case(event, setting, shared.table, failed, waits, live, watches))
-        finally:
-            at_work[LOOKED_AT] = 0
+        # No `finally` clears the slot, as in `ChatActor.deliver`.
+        shared.crashes.at_work[LOOKED_AT] = UNSTORED
+        decision = decide(Case(event, setting, shared.table, failed, waits, live, watches))
+        shared.crashes.at_work[LOOKED_AT] = 0
         return None if failures else decision
 
     # --- conversations that begin

@@ -409,11 +409,11 @@ class ChatRouting:
         Args:
             waiting: the events, in order.
         """
-        typed, taken = list[Delivery](), list[Wait]()
+        typed, taken, own = list[Delivery](), list[Wait | Watch](), conversation.seat.waits
         running, beside = self._places, conversation in self._places.asides
         for delivery in waiting:
             event = delivery.event
-            live, waits = running.live.get(running.owner_of(event)), conversation.seat.waits
+            live, waits = running.live.get(running.owner_of(event)), own
             mine = live is conversation
             if beside:
                 free = not running.was_live(delivery) and not running.kept_for(delivery)
@@ -424,8 +424,8 @@ class ChatRouting:
             if not (mine and isinstance(event, Message | Press | Submission)):
                 continue
             match self.decide(delivery):
-                case Give(Wait() as wait, answer) if (
-                    wait in conversation.seat.waits and wait not in taken and not isinstance(answer, Unfit)
+                case Give(wait, answer) if (
+                    wait in own and wait not in taken and not isinstance(answer, Unfit)
                 ):
                     taken.append(wait)
                 case Give(wait) if isinstance(event, Message) and wait in waits:
