@@ -28,9 +28,7 @@ from ...seams.journals import ConversationRow, ParkConversation, TakeInHand
 from ...seams.patience import await_store
 from ...seams.rooms import is_chat, told
 from ...seams.values import decode_value
-from ...store import Store
 from ...wire.events import Event, Join
-from ...wire.ids import ChatId
 from ..beginnings import Due, Replay
 from ..calls.signals import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, Signal, asked_of, stored_event
 from ..chat_actor import ChatActor
@@ -72,7 +70,7 @@ async def revive(actor: ChatActor, waiting: Sequence[Delivery]) -> None:
         actor.refusals.recall(await await_store(partial(store.data, actor.chat_id)))
     healed = list[Conversation]()
     for row in rows:
-        if row.parked_because is not None and await _is_to_end(store, row):
+        if row.parked_because is not None and _is_to_end(row, waiting):
             _place_parked(actor, row)
             continue
         if crashes.condemns(row):
@@ -98,54 +96,36 @@ async def revive(actor: ChatActor, waiting: Sequence[Delivery]) -> None:
         actor.calls.start(actor, conversation)
         await _stand(conversation)
         if row.parked_because is not None and not conversation.seat.parked:
-            await _heal(store, actor, conversation)
-            if conversation.facts.beside:
-                healed.append(conversation)
+            _heal(actor, conversation)
+            healed.append(conversation)
     # Whether a message was typed for an aside is known once all live conversations are loaded.
-    for conversation in healed:
-        await _drop_early(store, actor, conversation)
+    for conversation in sorted(healed, key=lambda one: one.facts.beside):
+        # Drop waiting messages that don't answer a question on the screen.
+        for delivery in actor.routing.typed_while_parked(conversation, waiting):
+            actor.mailbox.passed |= {delivery.seq}
+            actor.refusals.drop(delivery, "typed_while_parked")
 
 
-async def _is_to_end(store: Store, row: ConversationRow) -> bool:
+def _is_to_end(row: ConversationRow, waiting: Sequence[Delivery]) -> bool:
     """Whether an operator has ordered to end a parked conversation without running its code."""
-    orders = [waiting.event for waiting in await _waiting(store, row.chat_id)]
+    orders = [delivery.event for delivery in waiting]
     return any(
         isinstance(order, Order) and order.end and order.conversation == row.id
         for order in cast("list[object]", orders)
     )
 
 
-async def _heal(store: Store, actor: ChatActor, conversation: Conversation) -> None:
-    """Unpark a conversation; drop waiting events that don't answer a question on the screen."""
+def _heal(actor: ChatActor, conversation: Conversation) -> None:
+    """Unpark a conversation."""
     replay = conversation.replay
     assert replay is not None
     actor.refusals.over(conversation)
-    if not conversation.facts.beside:
-        await _drop_early(store, actor, conversation)
     row = replay.stored.row
     replay.stored = attrs.evolve(replay.stored, row=attrs.evolve(row, parked_because=None))
     if (writer := conversation.writer) is not None and not writer.over:
         # The crash count stays until the conversation rests.
         now = writer.now()
         writer.write([ParkConversation(row.id, now, None), *[TakeInHand(row.id, now)] * row.in_hand])
-
-
-async def _drop_early(store: Store, actor: ChatActor, conversation: Conversation) -> None:
-    """Drop messages that came too early for a conversation that goes on after it was parked."""
-    waiting = await _waiting(store, actor.chat_id)
-    for delivery in actor.routing.typed_while_parked(conversation, waiting):
-        actor.mailbox.passed |= {delivery.seq}
-        actor.refusals.drop(delivery, "typed_while_parked")
-
-
-async def _waiting(store: Store, chat_id: ChatId) -> Sequence[Delivery]:
-    waiting, after = list[Delivery](), 0
-    while rows := await await_store(partial(store.pending, chat_id, after=after, limit=PAGE)):
-        after = rows[-1].seq
-        for row in rows:
-            if (event := stored_event(row)) is not None:
-                waiting.append(Delivery(row.seq, event, row.at))
-    return waiting
 
 
 async def _follow(actor: ChatActor, conversation: Conversation, stored: Stored) -> None:
@@ -294,8 +274,11 @@ class CatchingUp:
             # The last writes of this chat's earlier conversations must be stored before they are read.
             await self._work.commits.wait_for()
             await await_store(actor.kept.load)  # filters may read the data
-            rows = await self._pending(actor, actor.mailbox.cursor)
-            await revive(actor, [found for row in rows if (found := self._delivery(row)) is not None])
+            waiting, after = list[Delivery](), actor.mailbox.cursor
+            while rows := await self._pending(actor, after):
+                after = rows[-1].seq
+                waiting += [found for row in rows if (found := self._delivery(row)) is not None]
+            await revive(actor, waiting)
             actor.mailbox.shows_no_more()
             await self._look_at_those_that_waited(actor)
             actor.loading = False
