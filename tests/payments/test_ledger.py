@@ -334,6 +334,15 @@ def test_a_button_that_is_shown_once_more_goes_too(end: str) -> None:
     assert (same.due, same.entry.gone_at) == ((), gone.gone_at)
 
 
+def test_news_that_a_later_fact_has_overtaken_is_no_news() -> None:
+    """A decline that nobody has read yet, and then a callback that says the payment was made."""
+    failed = after(button(), "send_begun", "send_ok", "1001", "verify_begun", "verify_error", "inquire_error")
+    assert failed.news == Notice("declined", 1001)
+    claimed = after(failed, "callback")
+    assert claimed.news is None
+    assert after(claimed, "verify_begun", "verify_ok").news == Notice("paid", captured=PRICE)
+
+
 def test_an_invoice_without_a_number_is_adopted() -> None:
     """Also once its conversation, which was told at once, has ended."""
     lost = told(after(invoice(), "send_begun"), "send_unknown")
