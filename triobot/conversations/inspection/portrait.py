@@ -83,32 +83,25 @@ def _room(actor: ChatActor) -> str:
 
 def _conversation(conversation: Conversation) -> Portrait:
     """Describe a conversation. ``id``: number for ``triobot journal``."""
-    tasks: list[Portrait] = []
-    blocks: list[Portrait] = []
-    replaying = False
-    facts = conversation.facts
-    if (run := conversation.run) is not None:
-        tasks = [_task(run, branch) for branch in run.branches]
-        blocks = [_block(conversation, block) for block in run.blocks]
-        replaying = not run.journal.live
+    facts, run = conversation.facts, conversation.run
     return {
         "id": facts.seq,
         "route": facts.route.name,
         "kind": kind_of(facts.route, beside=facts.beside),
-        "state": _state(conversation, begun=bool(tasks), replaying=replaying),
-        "tasks": tasks,
-        "blocks": blocks,
+        "state": _state(conversation),
+        "tasks": [] if run is None else [_task(run, branch) for branch in run.branches],
+        "blocks": [] if run is None else [_block(conversation, block) for block in run.blocks],
     }
 
 
-def _state(conversation: Conversation, *, begun: bool, replaying: bool) -> State:
+def _state(conversation: Conversation) -> State:
     if conversation.seat.parked:
         return "stuck"
     if conversation.ending is not None:
         return "ends"
-    if not begun:
+    if (run := conversation.run) is None or not run.branches:
         return "starts"
-    if replaying:
+    if conversation.replaying:
         return "replays"
     return "waits" if conversation.is_waiting else "works"
 

@@ -158,16 +158,13 @@ def difference(recorded: ReplayState, now: ReplayState) -> str | None:
             place = "nowhere" if spot is None else " in ".join(reversed(spot.lines))
             return f"before, it waited at {' in '.join(reversed(before.lines))}; now at {place}"
         if spot.variables != before.variables:
-            names = _different(before.variables, spot.variables)
-            return f"variables hold something else than before: {names}"
+            names = dict.fromkeys((*before.variables, *spot.variables))
+            others = (name for name in names if before.variables.get(name) != spot.variables.get(name))
+            told = ", ".join(name.rpartition(" ")[2] for name in others)
+            return f"variables hold something else than before: {told}"
     return None
 
 
 def _blocks(standing: ReplayState) -> str:
     shown = [f"block {id} until {due}" for id, due, _ in standing.blocks]
     return "open is " + (", ".join(shown) or "no block")
-
-
-def _different(before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    return ", ".join(name.rpartition(" ")[2] for name in names)

@@ -128,11 +128,16 @@ def _heal(actor: ChatActor, conversation: Conversation) -> None:
         writer.write([ParkConversation(row.id, now, None), *[TakeInHand(row.id, now)] * row.in_hand])
 
 
+async def _pending(actor: ChatActor, after: int, limit: int = PAGE) -> Sequence[InboxRow]:
+    read = partial(actor.services.store.pending, actor.chat_id, after=after, limit=limit)
+    return await await_store(read)
+
+
 async def _follow(actor: ChatActor, conversation: Conversation, stored: Stored) -> None:
     """If an interrupt was ending the conversation, start the interrupt's route after the end."""
     if (seq := stored.interrupted_by) is None:
         return
-    rows = await await_store(partial(actor.services.store.pending, actor.chat_id, after=seq - 1, limit=1))
+    rows = await _pending(actor, seq - 1, limit=1)
     event = stored_event(rows[0]) if rows and rows[0].seq == seq else None
     if event is None:
         return
@@ -244,7 +249,7 @@ class CatchingUp:
         latest = actor.mailbox.latest
         rows: Sequence[InboxRow] = ()
         if actor.mailbox.cursor < latest:
-            rows = await self._pending(actor, actor.mailbox.cursor)
+            rows = await _pending(actor, actor.mailbox.cursor)
         if self._work.stopping or not actor.mailbox.behind:
             return
         for row in rows:
@@ -264,10 +269,6 @@ class CatchingUp:
         elif actor.is_empty:
             actor.calls.over(actor)
 
-    async def _pending(self, actor: ChatActor, after: int) -> Sequence[InboxRow]:
-        read = partial(self._services.store.pending, actor.chat_id, after=after, limit=PAGE)
-        return await await_store(read)
-
     async def _come_back(self, actor: ChatActor) -> None:
         """Load a chat from the store, then deliver its waiting events."""
         try:
@@ -275,7 +276,7 @@ class CatchingUp:
             await self._work.commits.wait_for()
             await await_store(actor.kept.load)  # filters may read the data
             waiting, after = list[Delivery](), actor.mailbox.cursor
-            while rows := await self._pending(actor, after):
+            while rows := await _pending(actor, after):
                 after = rows[-1].seq
                 waiting += [found for row in rows if (found := self._delivery(row)) is not None]
             await revive(actor, waiting)
@@ -297,7 +298,7 @@ class CatchingUp:
         mailbox, seen, room = actor.mailbox, actor.mailbox.cursor, True
         while not self._work.stopping and seen < mailbox.latest:
             latest = mailbox.latest
-            rows = await self._pending(actor, seen)
+            rows = await _pending(actor, seen)
             for row in rows:
                 if row.seq > latest:
                     break
