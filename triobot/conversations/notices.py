@@ -9,8 +9,7 @@ from typing import TypeAlias, cast, final
 import attrs
 
 from ..base.frozen import guarded
-from ..errors import UnrecordableError
-from ..seams.values import encode_value
+from ..seams.values import encode_value, encoded
 from ..wire.events import Event
 from .routes.declarations import Route
 from .running.lines import calling_line
@@ -55,10 +54,7 @@ def added(before: object, after: object) -> Sequence[object]:
 
 def is_changed(copy: Copy) -> bool:
     """Return whether a copy was changed since it was read."""
-    try:
-        return encode_value(copy.value) != copy.text
-    except UnrecordableError:
-        return True
+    return encoded(copy.value) != copy.text
 
 
 @final

@@ -300,6 +300,13 @@ def encode_value(value: object) -> str:
         raise _refusal(refused.value, "value" + "".join(reversed(refused.path)), refused.rule) from None
 
 
+def encoded(value: object) -> str | None:
+    """Encode a value as `encode_value` does; return None for a value that can't be recorded."""
+    with suppress(UnrecordableError):
+        return encode_value(value)
+    return None
+
+
 def node_of_value(value: object) -> Node:
     """Encode a value as `encode_value` does, but return the JSON node instead of text.
 

@@ -19,11 +19,11 @@ from typing_extensions import TypeVarTuple
 
 from ...base.frozen import guarded
 from ...engine.records import Id
-from ...errors import ConfigError, LocalProtocolError, UnrecordableError
+from ...errors import ConfigError, LocalProtocolError
 from ...seams.outbox import OnUnknown
 from ...seams.patience import await_store
 from ...seams.rooms import person_place, room_place
-from ...seams.values import encode_value
+from ...seams.values import encode_value, encoded
 from ...wire.ids import ChatId, Recipient, SenderId, as_sender_id
 from ...wire.operations import Operation
 from ...wire.rules import check_text
@@ -106,7 +106,7 @@ class Door:
     ) -> bool:
         shared, operations = self.shared(), self.operations
         route = shared.table.route_of(fn, args, f"{calling_line()}: start()")
-        value = None if operations is None else recordable(operations.value)
+        value = None if operations is None or encoded(operations.value) is None else operations.value
         sender = None if operations is None else operations.facts.event.sender
         self.gives(f"a start of {route.name}")
 
@@ -159,14 +159,6 @@ class Door:
             return None
         digest = hashlib.blake2b(encode_value(stored).encode(), digest_size=12).hexdigest()
         return f"{self.operations.facts.id}/{own}/{digest}"
-
-
-def recordable(value: object) -> object:
-    try:
-        encode_value(value)
-    except UnrecordableError:
-        return None
-    return value
 
 
 @guarded

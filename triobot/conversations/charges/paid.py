@@ -20,10 +20,10 @@ from ...base.alarm_kinds import ABOUT, Alarm
 from ...base.authors import contained, kind_of
 from ...base.frozen import guarded
 from ...engine.core import continue_in
-from ...errors import ConfigError, PaymentHandedOverError, StoreError, UnrecordableError
+from ...errors import ConfigError, PaymentHandedOverError, StoreError
 from ...seams.money import Captured, MovePayment, PaymentEnd, PaymentGoods, PaymentNotice
 from ...seams.patience import await_store
-from ...seams.values import decode_value, encode_value, expect, register
+from ...seams.values import decode_value, encode_value, encoded, expect, register
 from ...seams.writes import StaleRowError, Write
 from ...wire.events import Event, InvoiceCallback, PayCallback, Sender
 from ...wire.ids import ChatId
@@ -372,10 +372,7 @@ def _gift(route: Route, chat_id: ChatId, args: Sequence[object], key: str) -> Gi
 
 
 def _text(value: object) -> str:
-    try:
-        return encode_value(value)
-    except UnrecordableError:
-        return f"a {type(value).__qualname__}"
+    return encoded(value) or f"a {type(value).__qualname__}"
 
 
 def tell_of_second_gift(
@@ -412,12 +409,7 @@ def named_step(fn: Any, args: tuple[object, ...]) -> tuple[str, tuple[object, ..
 
 def _names(arg: object, key: str) -> bool:
     """Whether `arg`, an argument of a step, contains the payment's key."""
-    if isinstance(arg, Paid):
-        return True
-    try:
-        return key in encode_value(arg)
-    except UnrecordableError:
-        return False
+    return isinstance(arg, Paid) or key in (encoded(arg) or "")
 
 
 def payments_of(services: Services) -> Cashier:

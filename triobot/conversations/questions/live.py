@@ -21,6 +21,7 @@ from ...engine.records import Id
 from ...errors import LocalProtocolError, TriobotError
 from ...seams.outbox import Urgency
 from ...wire.ids import MessageId
+from ...wire.markup import InlineKeyboard
 from ...wire.operations import EditMessage, SendMessage
 from ...wire.results import Sent
 from ..operations import Operations
@@ -38,12 +39,12 @@ class Live:
     """
 
     def __init__(
-        self, operations: Operations, sent: Sent, text: str, buttons: Buttons[Any] | None, own: Id
+        self, operations: Operations, sent: Sent, text: str, keyboard: InlineKeyboard | None, own: Id
     ) -> None:
         self.sent = sent
         self._operations = operations
         self._own = own
-        self._keyboard = keyboard_of(buttons) if buttons else None
+        self._keyboard = keyboard
         self._every = operations.services.live_every
         self._due = trio.current_time() + self._every
         self._newest = self._tried = self._shown = text
@@ -178,7 +179,8 @@ class Live:
         self._going = text
         try:
             outbox = self._operations.services.outbox
-            await outbox.perform(self._edit(text), urgency=Urgency.BESIDE)
+            edit = EditMessage(self.sent.chat_id, self.sent.message_id, text, self._keyboard)
+            await outbox.perform(edit, urgency=Urgency.BESIDE)
             self._shown = text
         except (TriobotError, OSError):
             self._operations.shared.work.count("live_failed")
@@ -187,9 +189,6 @@ class Live:
         # Set even after a failure: a second try with the same text would fail, too.
         self._tried = text
 
-    def _edit(self, text: str) -> EditMessage:
-        return EditMessage(self.sent.chat_id, self.sent.message_id, text, self._keyboard)
-
 
 @asynccontextmanager
 async def open_live(operations: Operations, text: str, buttons: Buttons[Any] | None) -> AsyncGenerator[Live]:
@@ -197,7 +196,7 @@ async def open_live(operations: Operations, text: str, buttons: Buttons[Any] | N
     keyboard = keyboard_of(buttons) if buttons else None
     own = operations.check_task()
     sent = await operations.perform(SendMessage(operations.chat_id, text, inline_keyboard=keyboard))
-    live = Live(operations, sent, text, buttons, own)
+    live = Live(operations, sent, text, keyboard, own)
     try:
         yield live
     except BaseException:

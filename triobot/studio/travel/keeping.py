@@ -34,9 +34,9 @@ from ...emulator.chats import (
 from ...emulator.world import World
 from ...engine import Record
 from ...engine.records import DONE, ENDED, FAILED, time_of
-from ...errors import ConfigError, PaymentError, UnrecordableError
+from ...errors import ConfigError, PaymentError
 from ...seams.rooms import is_chat
-from ...seams.values import encode_value
+from ...seams.values import encode_value, encoded
 from ...wire.content import Contact, Content, Location, Media
 from ...wire.events import Join, Leave, Message
 from ...wire.ids import SenderId
@@ -318,9 +318,7 @@ class _Written:
     def _expression(self, value: object) -> str:
         if isinstance(value, Exception):
             return self._error(value)
-        try:
-            recorded = encode_value(value)
-        except UnrecordableError:
+        if (recorded := encoded(value)) is None:
             return "None"
         with suppress(Exception):  # the text is no literal, or the author's `__repr__` failed
             if encode_value(ast.literal_eval(text := repr(value))) == recorded:
