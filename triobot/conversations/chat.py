@@ -49,7 +49,7 @@ from .charges.charging import Late
 from .charges.paid import Currency
 from .chat_data import ChatData
 from .operations import Operations
-from .questions import asking, boards
+from .questions import asking
 from .questions.asking import check_content, check_edit, check_sent, on_unknown_of
 from .questions.boards import Board
 from .questions.buttons import Buttons, Keyboard, inline_of, reply_of
@@ -597,8 +597,8 @@ class Chat(Room[E_co]):
             ...         keys = {page - 1: "«", page + 1: "»"}
             ...         page = await chat.choose(f"Page {page}", keys, into=shown)
         """
-        chosen = await boards.choose(self._operations, question, options, also, into, by, otherwise)
-        return cast("K | R", chosen)
+        with Board(self._operations, into, by, otherwise, also, taps=1) as board:
+            return cast("K | R", await board.choose(question, options))
 
     def board(
         self, *, into: Sent | None = None, by: int | None = None, otherwise: OtherwisePolicy | None = None

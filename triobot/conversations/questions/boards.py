@@ -8,7 +8,7 @@ question by then.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any, Final, Self, TypeVar, cast, final
+from typing import Final, Self, TypeVar, cast, final
 
 from ...engine.core import refuse
 from ...errors import LocalProtocolError
@@ -139,18 +139,3 @@ class Board:
         also = self._also
         value = also.look(event, setting) if also is not None and is_by(event, self._by) else None
         return None if value is None else (value,)
-
-
-async def choose(
-    operations: Operations,
-    question: str,
-    options: Mapping[Any, str] | Buttons[Any],
-    also: Filter[object] | None,
-    into: Sent | None,
-    by: int | None,
-    otherwise: OtherwisePolicy | None,
-) -> object:
-    """Ask once; return the key of the pressed button, or the value of `also`."""
-    check_question(question)
-    with Board(operations, into, by, otherwise, also, taps=1) as board:
-        return await board.choose(question, options)
