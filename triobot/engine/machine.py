@@ -177,12 +177,8 @@ class Machine(Core):
         # The branch gets the value even if the same turn ends the block. Then the branch's next operation
         # raises the cancellation.
         op.over = True
-        self._later(partial(self._pass, op, value))
+        self._later(partial(self._give, op, (value,)))
         return True
-
-    def _pass(self, op: Operation, value: object) -> None:
-        if op in self.resting:
-            self._give(op, (value,))
 
     def rest(self, op: Operation) -> None:
         """End the branch's turn in this operation. The operation may have its outcome when `rest` returns."""

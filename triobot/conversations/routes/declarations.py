@@ -347,16 +347,10 @@ def check_function(
         raise ConfigError(f"{decorator} decorates an async function, not {function!r}")
     refuse_uncalled(function, decorator)
     check_arguments(function, args, f"{decorator} decorates a function {takes}")
-    plain: object = function
-    while isinstance(plain, partial):
-        plain = cast("partial[object]", plain).func
-    if not inspect.isroutine(plain):
+    plain = inspect.unwrap(function)  # functools.wraps may have put a plain function around an async one
+    if not (inspect.isroutine(plain) or isinstance(plain, partial)):
         plain = type(plain).__call__  # an object with a __call__ method
-    # functools.wraps may have put a plain function around an async one.
-    last = inspect.unwrap(cast("Callable[..., object]", plain))
-    if inspect.isroutine(plain) and not (
-        inspect.iscoroutinefunction(plain) or inspect.iscoroutinefunction(last)
-    ):
+    if not any(map(inspect.iscoroutinefunction, (function, plain))):
         name = getattr(function, "__qualname__", type(function).__qualname__)
         raise ConfigError(
             f"{decorator} decorates an async function, and {name} is none; declare it with `async def`, "

@@ -44,11 +44,6 @@ _PACKAGE: Final = f"{__name__.partition('.')[0]}."
 _LIVE: Final = "_triobot_happened"
 GONE: Final = "gone"
 HANDED_OVER: Final = "handed_over"
-_UNPAID: Final = {
-    "declined": PaymentDeclinedError,
-    "expired": PaymentExpiredError,
-    HANDED_OVER: PaymentHandedOverError,
-}
 # Errors caused by the author's mistakes. Their texts contain no user's value.
 _MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError, RecordError)
 
@@ -98,9 +93,16 @@ def parting(error: NondeterminismError, failure: Exception | None, line: str) ->
 
 def verdict(errors: Sequence[Exception], texts: Texts) -> tuple[str, str]:
     """Return the kind of a failure, and the message to the user."""
-    if (unpaid := _unpaid(errors)) is not None:
-        said = {"declined": texts.declined, "expired": texts.expired, "handed_over": texts.handed_over}
-        return unpaid, said[unpaid]
+    # A sale may end with a decline, or without a press of the button. The ledger informs an operator where
+    # necessary.
+    unpaid = {
+        "declined": (PaymentDeclinedError, texts.declined),
+        "expired": (PaymentExpiredError, texts.expired),
+        HANDED_OVER: (PaymentHandedOverError, texts.handed_over),
+    }
+    for kind, (cls, words) in unpaid.items():
+        if all(isinstance(error, cls) for error in errors):
+            return kind, words
     return CRASHED, texts.apology
 
 
@@ -172,18 +174,6 @@ def _line_of(error: Exception, failure: Exception) -> str:
     """Return the line that raised an error; for an error without traceback, the line of its group."""
     line = failing_line(error.__traceback__)
     return failing_line(failure.__traceback__) if line == "?" else line
-
-
-def _unpaid(errors: Sequence[Exception]) -> str | None:
-    """Return the payment's outcome, if all errors come from unpaid charges; None for a crash.
-
-    A sale may end with a decline, or without a press of the button. The ledger informs an operator where
-    necessary.
-    """
-    for word, kind in _UNPAID.items():
-        if all(isinstance(error, kind) for error in errors):
-            return word
-    return None
 
 
 def lost_in_flight(operation: Operation[object]) -> DeliveryUnknownError:
