@@ -71,8 +71,6 @@ class Told:
                 return 200, "application/json", json.dumps(told)
             case "GET", ["pass", _, "source", _]:
                 return 200, "text/plain; charset=utf-8", self.source
-            case "GET", ["pass", _, "value"]:
-                return 200, "application/json", json.dumps({"text": "all of it " * 100, "cut": False})
             case "DELETE", ["pass", _]:
                 return 200, "application/json", "{}"
             case "GET", [_]:

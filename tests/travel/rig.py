@@ -18,7 +18,7 @@ from triobot.conversations.revival.stored import Stored
 from triobot.conversations.routes.declarations import Table
 from triobot.conversations.services import Services
 from triobot.conversations.shared import Shared
-from triobot.studio.travel.passes import Passed, run_pass, value_in_full
+from triobot.studio.travel.passes import Passed, run_pass
 from triobot.studio.travel.path import paths_of
 
 
@@ -32,9 +32,6 @@ class Kept:
     async def passed(self, name: str, **options: Any) -> Passed:
         """A pass over the journal of this function's newest conversation."""
         return await run_pass(*self.found(name), **options)
-
-    async def in_full(self, name: str, *place: Any) -> str | None:
-        return await value_in_full(*self.found(name), *place)
 
     async def lines(self, name: str, file: str) -> list[list[int]]:
         """The lines of this file that ran in each turn; in a task of its own, since all are traced."""

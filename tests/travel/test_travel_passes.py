@@ -470,31 +470,6 @@ async def test_after_its_time_only_what_ran_has_variables(
     ]
 
 
-async def test_one_value_in_full(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    bot = Bot()
-
-    @bot.conversation
-    async def talk(chat: Chat) -> None:
-        rows = ["x" * 1_000]
-        while True:
-            rows.append(await chat.ask("More?"))
-
-    with journals(monkeypatch) as kept:
-        async with drive(bot) as world:
-            sara = world.user("Sara")
-            await sara.joins()
-            for word in ("one", "two"):
-                await sara.sees("More?")
-                await sara.says(word)
-            await sara.sees("More?")
-        short = variables(states(await kept.passed("talk"))[2])["rows"]
-        assert len(short) < 300
-        assert await kept.in_full("talk", 1, "", 0, "rows") == repr(["x" * 1_000])
-        assert await kept.in_full("talk", 2, "", 0, "rows") == repr(["x" * 1_000, "one"])
-        assert await kept.in_full("talk", 2, "", 0, "nothing") is None
-        assert await kept.in_full("talk", 2, "1/1.", 0, "rows") is None
-
-
 @pytest.mark.parametrize(
     ("change", "where"),
     [

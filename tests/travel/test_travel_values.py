@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from triobot import Location
 from triobot.conversations.inspection.closed import closed_resources
 from triobot.seams.resources import Resource
-from triobot.studio.travel.values import IN_FULL, Extent, shown
+from triobot.studio.travel.values import Extent, shown
 
 WHOLE = Extent().whole
 
@@ -178,7 +178,6 @@ def test_what_contains_itself() -> None:
 )
 def test_what_is_large_is_cut(value: object) -> None:
     assert len(shown(value)) <= WHOLE + 1
-    assert len(shown(value, IN_FULL)) <= IN_FULL.whole + 1
 
 
 def test_a_large_table_is_not_gone_through() -> None:

@@ -153,7 +153,6 @@ class Notches(Onlooker):
     Args:
         seconds: see `SECONDS`.
         write: returns the text of a variable.
-        since: number of the first notch whose state is recorded.
         sources_from: number of the first source.
         knows: whether the code is the build that wrote the journal. If not, only words whose digest matches
             the journal are shown.
@@ -170,7 +169,6 @@ class Notches(Onlooker):
         *,
         seconds: float = SECONDS,
         write: Write = shown,
-        since: int = 0,
         sources_from: int = 0,
         knows: bool = True,
     ) -> None:
@@ -182,7 +180,6 @@ class Notches(Onlooker):
         self._places = [0, *(n for n, record in enumerate(records) if record[0] in TURNS)]
         self._until = time.thread_time() + seconds
         self._write = write
-        self._since = since
         self._knows = knows
         self.sources_from = sources_from
         self._ids: dict[str, int] = {}
@@ -228,8 +225,7 @@ class Notches(Onlooker):
         while len(self.notches) < given:
             self._add(self._turn(len(self.notches)))
         notch = self._turn(given)
-        if given >= self._since:
-            self._standing = self._stands(notch, run)
+        self._standing = self._stands(notch, run)
         self._add(notch)
         for branch, count in zip(branches, counts, strict=True):
             branch.count = count

@@ -11,7 +11,6 @@ import linecache
 import signal
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, cast, final
@@ -34,9 +33,8 @@ from ...exact.verdicts import Comparison, Parting
 from ...wire.rules import JsonValue
 from .notches import FORMAT, SECONDS, Notches, NotchState, Write, changes
 from .parting import reworded
-from .past import up_to
 from .told import ending_of, state_of
-from .values import IN_FULL, shown
+from .values import shown
 
 LIMIT: Final = 15.0
 """Limit of a pass, in real seconds."""
@@ -95,7 +93,6 @@ async def run_pass(
     sources_from: int = 0,
     knows: bool = True,
     fills: bool = False,
-    since: int = 0,
     comparison: Comparison | None = None,
 ) -> Passed:
     """Replay a journal dry, and record a notch at each turn.
@@ -106,7 +103,7 @@ async def run_pass(
         variables: after this many seconds, a notch reads only the variables of branches that ran in the turn.
         write: returns the text of a variable.
         set_by: total adjustment of the replay's clock; None if the clock wasn't set after the last turn.
-        sources_from, knows, since: as for `Notches`.
+        sources_from, knows: as for `Notches`.
         fills: whether to add notches for turns that the replay doesn't reach.
         comparison: comparison with the build that recorded the journal, if the code is another build.
     """
@@ -114,9 +111,7 @@ async def run_pass(
     if changed is not None:
         changed.prepare(stored.records)  # before the time limit starts
     around: Any = {"set_by": set_by, "changed": changed}
-    capture = Notches(
-        stored, seconds=variables, write=write, sources_from=sources_from, knows=knows, since=since
-    )
+    capture = Notches(stored, seconds=variables, write=write, sources_from=sources_from, knows=knows)
     limit = TimeLimit(seconds)
     try:
         with cut_after(limit), capture.holding():
@@ -133,17 +128,6 @@ async def run_pass(
         divergence: JsonObject = {"notch": 0, "operation": "0", "what": what, "line": None}
         head: JsonObject = {**_head(capture, stored), "state": "diverged", "divergence": divergence}
         return _cut(Passed(head, capture.notches, capture.states, (), ReplayState()))
-
-
-async def value_in_full(
-    services: Services, table: Table, stored: Stored, notch: int, branch: str, frame: int, name: str
-) -> str | None:
-    """Return one variable at one notch as a long text; None if there is no such variable."""
-    full = partial(shown, limits=IN_FULL)
-    passed = await run_pass(services, table, up_to(stored, notch), write=full, since=notch)
-    state = next(passed.window(notch, notch + 1), dict[str, JsonValue]())
-    frames = cast("dict[str, list[dict[str, str]]]", state.get("v", {})).get(branch, [])
-    return frames[frame].get(name) if frame < len(frames) else None
 
 
 def _passed(capture: Notches, stored: Stored, rerun: Rerun, *, fills: bool) -> Passed:

@@ -22,7 +22,6 @@ Under ``/control/travel/``:
 ``GET  pass/ID/notches``              ``?from=&to=``: at most 256 notches and 1 MB; the first is complete
 ``GET  pass/ID/path``                 ``?from=&to=``: the lines that ran in each of these turns
 ``GET  pass/ID/source/NUMBER``        a source as this pass ran it, as text
-``GET  pass/ID/value``                ``?notch=&branch=&frame=&name=``: one variable, up to 64 kB
 ``GET  pass/ID/page``                 the whole pass as one page that needs no server
 ``DELETE pass/ID``                    discard the pass
 ``POST pass/ID/branch``               ``notch``: open a branch there, and return its state; ``asks``: steps
@@ -171,11 +170,6 @@ def add_looking(routes: Routes, looks: Twins, can: Collection[str] = ()) -> None
         start = as_number("from", given.get("from", "0"))
         return start, as_number("to", given.get("to", start + _NEWEST))
 
-    def value(asked: Asked, at: Place) -> Awaitable[JsonValue]:
-        given = asked.values()
-        notch, frame = (as_number(name, given.get(name, "0")) for name in ("notch", "frame"))
-        return looks.value(at["id"], notch, str(given.get("branch", "")), frame, str(given.get("name", "")))
-
     text = "text/plain; charset=utf-8"
     routes.add("GET", "/<chat>", conversations)
     routes.add("POST", "/<chat>/<conversation>/open", begin, status=202)
@@ -191,7 +185,6 @@ def add_looking(routes: Routes, looks: Twins, can: Collection[str] = ()) -> None
         lambda _, at: looks.source(at["id"], as_number("number", at["number"])),
         kind=text,
     )
-    routes.add("GET", "/pass/<id>/value", value, "notch", "branch", "frame", "name")
     routes.add(
         "GET", "/pass/<id>/page", lambda _, at: saved_page(looks, at["id"]), kind="text/html; charset=utf-8"
     )

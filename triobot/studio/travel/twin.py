@@ -42,7 +42,7 @@ from .builds import take_modules_from
 from .given import LoadedBot, PastOrigin
 from .hiding import covered, hidden, outline
 from .parting import parting_of
-from .passes import Passed, run_pass, told_source, value_in_full
+from .passes import Passed, run_pass, told_source
 from .past import up_to
 from .path import Path, paths_of
 from .values import shown
@@ -108,7 +108,6 @@ class Twin:
             "open": self._open,
             "compare": self._compare,
             "path": self._path,
-            "value": self._value,
         }
         self._one = trio.Lock()
         self._says = trio.Lock()
@@ -141,7 +140,7 @@ class Twin:
         match what:
             case "load":
                 return self._load(**asked)
-            case "open" | "compare" | "path" | "value":
+            case "open" | "compare" | "path":
                 async with self._one:
                     return await self._replays[what](**asked)
             case "know":
@@ -248,15 +247,6 @@ class Twin:
         found = (kept.paths or ())[start : min(end, start + WINDOW)]
         told: list[JsonValue] = [[[*line] for line in path] for path in found]
         return {"from": start, "to": start + len(found), "paths": told, "sources": _sources(kept)}
-
-    async def _value(self, id: str, notch: int, branch: str, frame: int, name: str) -> JsonValue:
-        if self._whose == "hidden":
-            raise TravelError("values are hidden here")
-        bot, stored = self._bot, self._find(id).stored
-        text = await value_in_full(bot.services, bot.table, stored, notch, branch, frame, name)
-        if text is None:
-            raise TravelError("there is no such variable")
-        return {"text": text}
 
     def _notches(self, id: str, start: int, end: int) -> JsonValue:
         """Return as many notches as fit in an answer, but at least one."""

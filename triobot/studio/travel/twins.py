@@ -331,12 +331,6 @@ class Twins:
         part = next((part for part in reversed(parts) if part.source <= source), parts[0])
         return cast("str", await part.twin.ask("source", id=part.id, source=source))
 
-    async def value(self, id: str, notch: int, branch: str, frame: int, name: str) -> JsonValue:
-        """Return one variable as a long text."""
-        part, _ = self._at(id, notch, notch)
-        place = {"notch": notch, "branch": branch, "frame": frame, "name": name}
-        return cast("JsonValue", await part.twin.ask("value", id=part.id, **place))
-
     def _at(self, id: str, notch: int, end: int) -> tuple[_InTwin, int]:
         """Return the part of pass `id` that contains `notch`, and the lesser of `end` and the part's end."""
         one = self._ready(id)

@@ -64,8 +64,6 @@ class Extent:
 
 
 USUAL: Final = Extent()
-IN_FULL: Final = Extent(letters=65_536, members=5_000, levels=12, values=20_000, whole=65_536)
-"""Limits for one requested value: up to 64 kB."""
 
 _Write: TypeAlias = "Callable[[_Page, Any, int], None]"
 _ways: Final[dict[type, _Write]] = {}

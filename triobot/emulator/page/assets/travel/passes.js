@@ -60,10 +60,6 @@ function hearOf(id) {
 /** Delete a pass on the server; the pass may be gone already. */
 export const closePass = (id) => void act(`travel/pass/${id}`, undefined, "DELETE").catch(() => {});
 
-/** Read a variable's whole value. */
-export const wholeValue = (pass, n, branch, frame, name) =>
-  look(`travel/pass/${pass.id}/value?${new URLSearchParams({ notch: String(n), branch, frame: String(frame), name })}`);
-
 /** Read the lines that ran in each turn from `from` to before `to`. @returns {Promise<{paths: [number, number][][], sources: any[]}>} */
 export const pathsOf = (pass, from, to) => look(`travel/pass/${pass.id}/path?from=${from}&to=${to}`);
 

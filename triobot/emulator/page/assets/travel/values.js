@@ -15,7 +15,7 @@ const Card = ({ title, more = "", children }) => html`
   <section class="value-card"><h3>${title} ${more && html`<span dir="ltr">${more}</span>`}</h3>${children}</section>
 `;
 
-function Variables({ variables, changes, isThin, whole }) {
+function Variables({ variables, changes, isThin }) {
   const names = Object.keys(variables);
   if (isThin && !names.length) return html`<p class="none">${t("notHere")}</p>`;
   if (!names.length) return nothing();
@@ -27,8 +27,6 @@ function Variables({ variables, changes, isThin, whole }) {
             <dt>${name}</dt>
             <dd>
               ${changes.get(name) !== undefined && html`<del>${changes.get(name)}</del> `}<span>${variables[name]}</span>
-              ${variables[name].includes("…") &&
-              html`<button type="button" class="whole-value" aria-label=${t("wholeValue", { name })} onclick=${() => whole(name)}>…</button>`}
             </dd>
           </div>
         `,
@@ -96,13 +94,13 @@ function RecordCard({ notch, words, sent, chat, request, wrote }) {
 }
 
 /** The column of the values. @param {any} given */
-export function Values({ notch, words, state, variables, changes, name, began, outbox, money, lineOf, whole, sent, chat, request, wrote }) {
+export function Values({ notch, words, state, variables, changes, name, began, outbox, money, lineOf, sent, chat, request, wrote }) {
   const data = Object.entries(state.data);
   return html`
     <section class="column column-values" id="travel-values">
       <div class="side-cards" tabindex="0" role="region" aria-label=${t("tabValues")}>
         <${Card} title=${t("variables")} more=${name && `${t("inFunction")} ${name}()`}>
-          <${Variables} variables=${variables} changes=${changes} isThin=${notch.thin} whole=${whole} />
+          <${Variables} variables=${variables} changes=${changes} isThin=${notch.thin} />
         <//>
         <${Card} title=${t("waitsFor")}>
           ${state.parked.length

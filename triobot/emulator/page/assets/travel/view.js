@@ -3,7 +3,7 @@
 
 import { lookText, Refused, writePlace } from "../link.js";
 import { save } from "../saving.js";
-import { copy, sheet, toast, tried } from "../sheet.js";
+import { copy, toast, tried } from "../sheet.js";
 import { draw as put, html, root } from "../ui.js";
 import { t } from "../words.js";
 import { branchesBeside } from "./branches.js";
@@ -13,7 +13,7 @@ import { finder } from "./find.js";
 import { Head, nameOf, Waiting } from "./head.js";
 import { Lanes } from "./lanes.js";
 import { ofLine, ofMessage } from "./links.js";
-import { closePass, conversationsOf, isGone, offeredIn, openPass, readAll, readSources, wholeValue } from "./passes.js";
+import { closePass, conversationsOf, isGone, offeredIn, openPass, readAll, readSources } from "./passes.js";
 import { turnPath } from "./path.js";
 import { moneyWords, notchWords, spoken, waitWords } from "./say.js";
 import { changed, isMended, Journal, partingOf, ranBranch, saysNow } from "./state.js";
@@ -400,17 +400,6 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     return journal ? notchWords(notch, journal.pass, (id) => story().byOperation.get(id)) : "";
   }
 
-  async function whole(name) {
-    const at = look();
-    if (!journal || !at) return;
-    const { pass } = journal;
-    await tried(async () => {
-      const value = await wholeValue(pass, cur, at.branch, at.depth, name);
-      const text = value.text + (value.cut ? "…" : "");
-      await sheet(name, () => html`<div class="sheet-body"><pre dir="ltr" tabindex="0">${text}</pre></div>`);
-    });
-  }
-
   function draw() {
     if (!place) return;
     const head = html`<${Head}
@@ -504,7 +493,6 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
           outbox=${outboxAt(items, cur)}
           money=${money.map((one) => ({ key: one.n, words: say(one) }))}
           lineOf=${lineOf}
-          whole=${whole}
           sent=${items.filter((item) => item.at === cur && item.messageId !== null)}
           chat=${pass.chat_id}
           request=${place?.crowd ? null : onRequest}
