@@ -16,9 +16,7 @@ from hypothesis import strategies as st
 from triobot import Location
 from triobot.conversations.inspection.closed import closed_resources
 from triobot.seams.resources import Resource
-from triobot.studio.travel.values import Extent, shown
-
-WHOLE = Extent().whole
+from triobot.studio.travel.values import MEMBERS, WHOLE, shown
 
 
 class Size(enum.Enum):
@@ -193,7 +191,7 @@ def test_a_large_table_is_not_gone_through() -> None:
             return str(self.n)
 
     shown([Cell(n) for n in range(5_000)])
-    assert len(looked) <= Extent().members
+    assert len(looked) <= MEMBERS
 
 
 def test_a_closed_resource_is_shown_by_its_name() -> None:

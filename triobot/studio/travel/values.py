@@ -29,7 +29,6 @@ import attrs
 
 from ...base.authors import contained, kind_of
 from ...base.fields import fields_of, has_fields
-from ...base.frozen import guarded
 from ...conversations.inspection.closed import Closed
 from ...conversations.running.lines import is_authors
 
@@ -41,42 +40,27 @@ _OURS: Final = "triobot."
 _NAMED: Final = (FunctionType, MethodType, BuiltinFunctionType, CoroutineType, GeneratorType)
 PLAIN: Final = frozenset({str, int, float, bool, bytes, NoneType, complex})
 """Types with immutable values: the same object always has the same text."""
-
-
-@final
-@guarded
-class Extent:
-    """Limits of a value's text.
-
-    Attributes:
-        letters: maximum number of characters of one text.
-        members: maximum number of members of one collection.
-        levels: maximum nesting depth.
-        values: maximum number of values in total.
-        whole: maximum number of characters in total.
-    """
-
-    letters: int = 200
-    members: int = 20
-    levels: int = 4
-    values: int = 60
-    whole: int = 400
-
-
-USUAL: Final = Extent()
+LETTERS: Final = 200
+"""Maximum number of characters of one text."""
+MEMBERS: Final = 20
+"""Maximum number of members of one collection."""
+_LEVELS: Final = 4
+"""Maximum nesting depth."""
+_VALUES: Final = 60
+"""Maximum number of values in total."""
+WHOLE: Final = 400
+"""Maximum number of characters in total."""
 
 _Write: TypeAlias = "Callable[[_Page, Any, int], None]"
 _ways: Final[dict[type, _Write]] = {}
 
 
-def shown(value: object, limits: Extent = USUAL) -> str:
+def shown(value: object) -> str:
     """Return a value as a text of limited length; errors in the value's own code are contained."""
     kind = type(value)
     if kind in _SHORT:
-        text = repr(value)
-        if len(text) <= limits.letters:
-            return text
-    writer = _Page(limits)
+        return repr(value)
+    writer = _Page()
     try:
         writer.write(value, 0)
     except BaseException as error:  # any error in the value's own code
@@ -91,11 +75,10 @@ _SHORT: Final = frozenset({float, bool, NoneType})
 class _Page:
     """Writes one value."""
 
-    def __init__(self, limits: Extent) -> None:
-        self.limits = limits
+    def __init__(self) -> None:
         self.full = False
-        self._room = limits.whole
-        self._values = limits.values
+        self._room = WHOLE
+        self._values = _VALUES
         self._parts: list[str] = []
         self._within: set[int] = set()
 
@@ -116,7 +99,7 @@ class _Page:
             self.full = True
             return
         kind = type(value)
-        if kind is str and len(value) <= self.limits.letters:  # type: ignore[arg-type]
+        if kind is str and len(value) <= LETTERS:  # type: ignore[arg-type]
             self.add(repr(value))
             return
         way = _ways.get(kind)
@@ -124,7 +107,7 @@ class _Page:
             way = _ways[kind] = _way_of(kind)
         if kind in PLAIN:
             way(self, value, level)
-        elif id(value) in self._within or level > self.limits.levels:
+        elif id(value) in self._within or level > _LEVELS:
             self.add(DOTS)
         else:
             self._within.add(id(value))
@@ -137,7 +120,7 @@ class _Page:
         self, open: str, members: Iterable[Any], close: str, level: int, write: Callable[[Any, int], None]
     ) -> None:
         """Append the first members of a collection, each by `write`."""
-        between, left = open, self.limits.members
+        between, left = open, MEMBERS
         for member in members:
             self.add(between)
             between = ", "
@@ -206,9 +189,9 @@ def _write_repr(to: _Page, value: object, level: int) -> None:
 
 def _write_text(to: _Page, value: Any, level: int) -> None:
     base: Any = str if isinstance(value, str) else bytes if isinstance(value, bytes) else bytearray
-    cut = base.__getitem__(value, slice(0, min(to.limits.letters, to.limits.whole) + 1))
-    if len(cut) > to.limits.letters:
-        text = repr(cut[: to.limits.letters])
+    cut = base.__getitem__(value, slice(0, LETTERS + 1))
+    if len(cut) > LETTERS:
+        text = repr(cut[:LETTERS])
         to.add(f"{text[:-1]}{DOTS}{text[-1]}")
     else:
         to.add(repr(cut))
@@ -288,7 +271,7 @@ def _write_own(to: _Page, value: object, level: int) -> None:
             cast("Any", text).close()
         to.add(f"<{_name(kind)}: its repr returned no text>")
         return
-    to.add(_ADDRESS.sub("", str.__getitem__(text, slice(0, to.limits.whole + 1))))
+    to.add(_ADDRESS.sub("", str.__getitem__(text, slice(0, WHOLE + 1))))
 
 
 def _write_members(to: _Page, value: Any, level: int) -> None:
@@ -303,7 +286,7 @@ def _write_members(to: _Page, value: Any, level: int) -> None:
         if not many:
             to.add(f"{base.__name__}()")
             return
-        if many <= to.limits.members:
+        if many <= MEMBERS:
             # Sorted, since the order of a set differs between processes.
             members = sorted(members, key=shown)
     name = "" if kind is base or len(open) > 1 else _name(kind)
