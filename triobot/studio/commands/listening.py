@@ -54,21 +54,12 @@ def check_listening(arguments: argparse.Namespace) -> None:
     if fd is None:
         return
     try:
-        mode = _mode(fd)
+        os.write(fd, b"")
     except OSError:
-        raise ConfigError(f"--ready-fd {fd}: it is not open; open it, as in {fd}>ready.json") from None
-    if mode == os.O_RDONLY:
-        raise ConfigError(f"--ready-fd {fd}: this descriptor can't be written to")
+        raise ConfigError(
+            f"--ready-fd {fd}: it is not open, or can't be written to; open it, as in {fd}>ready.json"
+        ) from None
     os.set_inheritable(fd, False)
-
-
-def _mode(fd: int) -> int:
-    try:
-        import fcntl
-    except ImportError:  # Windows shows only whether the descriptor is open
-        os.fstat(fd)
-        return os.O_WRONLY
-    return fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
 
 
 async def announced(
