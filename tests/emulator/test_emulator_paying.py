@@ -113,7 +113,7 @@ def test_an_empty_wallet_is_code_1000_with_a_place_to_top_up() -> None:
     event = paid(world, ali, message)
 
     assert (event.status, event.code) == ("error", 1000)
-    assert event.charge_url is not None and event.charge_url.startswith(world.base_url)
+    assert event.charge_url is not None and event.charge_url.startswith(world.uploads.base_url)
     Acting(world, ali, NOW).top_up(irr=1)
     assert paid(world, ali, message).code is None
     assert ali.wallet["IRR"] == 0

@@ -235,7 +235,7 @@ class Acting:
                 taken = True
         self._settle(bill, price if taken else None, button.currency, code)
         status = world.switches.paid_status if code is None else "error"
-        top_up = f"{world.base_url}/charge/{self.user.id}" if code == NOT_ENOUGH else None
+        top_up = f"{world.uploads.base_url}/charge/{self.user.id}" if code == NOT_ENOUGH else None
         return (PayCallback(chat.id, button.ref_id, message_id, status, code, top_up, self._sender),)
 
     def pay_invoice(

@@ -179,7 +179,7 @@ class UploadedFiles:
     """The files that the platform has.
 
     Attributes:
-        base_url: beginning of the addresses in descriptors.
+        base_url: beginning of the addresses of uploads and of top-up pages.
         known: descriptors of all files, by id.
     """
 

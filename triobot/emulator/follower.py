@@ -100,7 +100,7 @@ class Follower:
         return {
             "all": True,
             "now": now,
-            "base_url": self._world.base_url,
+            "base_url": self._world.uploads.base_url,
             "users": [view_user(user) for user in self._world.people],
             "chats": chats,
             "bills": [view_bill(bill, now) for bill in self._world.bills],

@@ -286,7 +286,7 @@ async def serve_emulator(
                 authority = bound.rpartition("//")[2]
                 bound_port = authority.rpartition(":")[2]
                 shown = authority if _is_loopback(host) else f"{LOOPBACK_NAMES[0]}:{bound_port}"
-                exchange.world.base_url = page_url = f"http://{shown}"
+                exchange.world.uploads.base_url = page_url = f"http://{shown}"
                 ports = [bound_port]
                 if page_port is not None:
                     second = hypercorn_config(f"{_bracketed(host)}:{page_port}")
@@ -303,7 +303,7 @@ async def serve_emulator(
                 nursery.start_soon(exchange.pusher.run)
                 if wait_bot is None:
                     nursery.start_soon(address.look)
-                base_url, control_url = exchange.world.base_url, f"{page_url}/control"
+                base_url, control_url = exchange.world.uploads.base_url, f"{page_url}/control"
                 task_status.started(
                     Emulator(page_url, control_token, tickets, base_url, control_url, token, exchange)
                 )

@@ -121,15 +121,6 @@ class World:
 
     # --- reading
 
-    @property
-    def base_url(self) -> str:
-        """Beginning of the addresses of uploads and top-up pages."""
-        return self.uploads.base_url
-
-    @base_url.setter
-    def base_url(self, url: str) -> None:
-        self.uploads.base_url = url
-
     def changes(self, after: int) -> Sequence[Change]:
         """Return the changes with numbers above `after` that are still kept, oldest first."""
         missing = min(self.seq - after, len(self._log))

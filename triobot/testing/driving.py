@@ -295,7 +295,7 @@ async def drive(
                     settings=Settings(
                         development=True,
                         token=Secret(_TOKEN),
-                        base_url=exchange.world.base_url,
+                        base_url=exchange.world.uploads.base_url,
                         webhook_secret=Secret(_SECRET),
                         store="memory:",
                         username=given.username,

@@ -436,7 +436,7 @@ def _settings_of(settings: Settings, exchange: Exchange) -> Settings:
     return Settings(
         development=True,
         token=Secret(_TOKEN),
-        base_url=exchange.world.base_url,
+        base_url=exchange.world.uploads.base_url,
         webhook_secret=Secret(_SECRET),
         store="memory:",
         charge_hosts=settings.charge_hosts,
