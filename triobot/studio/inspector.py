@@ -48,17 +48,6 @@ async def serve_inspector(
     Cancellation: *forceful*: open requests are cut.
     """
     tickets = Tickets()
-    door = make_inspector_app(looks, listed, key=key, tickets=tickets)
-    config = hypercorn_config(f"{LOOPBACK_NAMES[0]}:{port}")
-    async with trio.open_nursery() as nursery:
-        [bound] = await nursery.start(partial(serve, cast("ASGIFramework", door), config, mode="asgi"))
-        bound_port = bound.rpartition(":")[2]
-        door.authorities = frozenset(f"{name}:{bound_port}" for name in LOOPBACK_NAMES)
-        task_status.started(ServedPage(f"http://{LOOPBACK_NAMES[0]}:{bound_port}", key, tickets))
-
-
-def make_inspector_app(looks: Twins, listed: Listed, *, key: str, tickets: Tickets) -> RequestGuard:
-    """Return the server as an ASGI application behind its guard."""
     routes = Routes("travel", "/control/travel")
 
     async def everything(asked: Asked, _: Place) -> JsonValue:
@@ -70,4 +59,10 @@ def make_inspector_app(looks: Twins, listed: Listed, *, key: str, tickets: Ticke
     app.config["MAX_CONTENT_LENGTH"] = LONGEST_BODY
     app.register_blueprint(behind_the_door(routes.blueprint))
     app.register_blueprint(page_blueprint(key, tickets, first="inspect.html"))
-    return RequestGuard(cast("AsgiApp", app), plan=FaultPlan(), control_token=key, authorities=())
+    door = RequestGuard(cast("AsgiApp", app), plan=FaultPlan(), control_token=key, authorities=())
+    config = hypercorn_config(f"{LOOPBACK_NAMES[0]}:{port}")
+    async with trio.open_nursery() as nursery:
+        [bound] = await nursery.start(partial(serve, cast("ASGIFramework", door), config, mode="asgi"))
+        bound_port = bound.rpartition(":")[2]
+        door.authorities = frozenset(f"{name}:{bound_port}" for name in LOOPBACK_NAMES)
+        task_status.started(ServedPage(f"http://{LOOPBACK_NAMES[0]}:{bound_port}", key, tickets))
