@@ -96,7 +96,7 @@ class Successor:
 
 @final
 @frozen
-class Due:
+class DueStart:
     """A start that waits for another conversation's end."""
 
     start: Start

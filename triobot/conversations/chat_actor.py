@@ -23,7 +23,7 @@ from ..engine import Diverged, End
 from ..seams.writes import PutData, Write
 from ..wire.events import Join, Leave, Message
 from ..wire.ids import ChatId, SenderId
-from .beginnings import Due, Successor
+from .beginnings import DueStart, Successor
 from .calls.signals import Halt, Order, is_signal
 from .charges.paid import abandon
 from .conversation import Conversation, Ending
@@ -210,7 +210,7 @@ class ChatActor:
     def _start(self, start: Start, delivery: Delivery) -> None:
         if is_beside(start) and len(self.running.asides) >= ASIDES:
             self.work.count("aside_waits")
-            self.running.asides_due = [*self.running.asides_due, Due(start, delivery)]
+            self.running.asides_due = [*self.running.asides_due, DueStart(start, delivery)]
             return
         owner = None if is_beside(start) else self.running.owner_for(start, delivery.event)
         if interrupts(start):
@@ -221,7 +221,7 @@ class ChatActor:
             self.calls.start(self, Conversation.of(self.shared, self.kept, start, delivery, owner))
         else:
             start = attrs.evolve(start, interrupted=live.facts.route.name)
-            live.heir = Due(start, delivery)
+            live.heir = DueStart(start, delivery)
             self._end(live, Ending.INTERRUPTED, delivery.at, delivery.seq)
 
     def _stop(

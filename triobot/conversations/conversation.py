@@ -24,7 +24,7 @@ from ..seams.journals import EndConversation
 from ..seams.rooms import is_chat
 from ..seams.writes import Write
 from ..wire.ids import SenderId
-from .beginnings import Begin, Dry, Due, Facts, InRow, Replay, Successor
+from .beginnings import Begin, Dry, DueStart, Facts, InRow, Replay, Successor
 from .calls.signals import room_of
 from .charges.paid import Giving
 from .codec import CODEC
@@ -85,7 +85,7 @@ class Conversation(RunOwner):
     here: Callable[[int, int, Any], int] | None = attrs.field(default=None, init=False)
     parting: Callable[[Record, Any], str | None] | None = attrs.field(default=None, init=False)
     giving: Giving | None = attrs.field(default=None, init=False)
-    heir: Due | None = attrs.field(default=None, init=False)
+    heir: DueStart | None = attrs.field(default=None, init=False)
     ending: Ending | None = attrs.field(default=None, init=False)
     refused: bool = attrs.field(default=False, init=False)
     evicted: bool = attrs.field(default=False, init=False)

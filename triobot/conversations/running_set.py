@@ -18,7 +18,7 @@ import attrs
 from ..seams.rooms import is_chat
 from ..wire.events import Event, Join, Leave, Message, Press, Submission
 from ..wire.ids import ChatId, RefId, SenderId
-from .beginnings import Due, Successor
+from .beginnings import DueStart, Successor
 from .calls.signals import Place, is_signal, room_of
 from .conversation import Conversation
 from .data import Kept
@@ -74,7 +74,7 @@ class RunningSet:
         self.live: Final[dict[SenderId | None, Conversation]] = {}
         # Most chats never use these fields, so the fields are allocated at the first use.
         self.asides: Sequence[Conversation] = ()
-        self.asides_due: Sequence[Due] = ()
+        self.asides_due: Sequence[DueStart] = ()
         self._table = table
         self._opened = 0
 
@@ -85,7 +85,7 @@ class RunningSet:
         else:
             self.live[conversation.facts.owner] = conversation
 
-    def remove(self, conversation: Conversation) -> Due | Successor | None:
+    def remove(self, conversation: Conversation) -> DueStart | Successor | None:
         """Remove a conversation that has ended. Return the start that waited for the end, if any."""
         beside = conversation in self.asides
         if beside:

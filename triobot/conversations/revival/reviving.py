@@ -29,7 +29,7 @@ from ...seams.patience import await_store
 from ...seams.rooms import is_chat, told
 from ...seams.values import decode_value
 from ...wire.events import Event, Join
-from ..beginnings import Due, Replay
+from ..beginnings import DueStart, Replay
 from ..calls.signals import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, Signal, asked_of, stored_event
 from ..chat_actor import ChatActor
 from ..conversation import Conversation, Ending
@@ -147,7 +147,7 @@ async def _follow(actor: ChatActor, conversation: Conversation, stored: Stored) 
     if isinstance(decision, Start) and interrupts(decision):
         conversation.ending = Ending.INTERRUPTED
         decision = attrs.evolve(decision, interrupted=conversation.facts.route.name)
-        conversation.heir = Due(decision, delivery)
+        conversation.heir = DueStart(decision, delivery)
         actor.mailbox.passed |= {seq}
 
 
