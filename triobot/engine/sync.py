@@ -21,12 +21,12 @@ T = TypeVar("T")
 class Channel(Generic[T]):
     """A bounded queue between branches. If the queue is full, `send` waits."""
 
-    __slots__ = ("_capacity", "_receivers", "_run", "_senders", "_values", "closed")
+    __slots__ = ("_capacity", "_closed", "_receivers", "_run", "_senders", "_values")
 
     def __init__(self, run: Machine, capacity: float = 0) -> None:
         self._run = run
         self._capacity = capacity
-        self.closed = False
+        self._closed = False
         self._values: deque[T] = deque()
         self._senders: deque[tuple[Operation, T]] = deque()
         self._receivers: deque[Operation] = deque()
@@ -56,7 +56,7 @@ class Channel(Generic[T]):
             raise trio.WouldBlock
 
     def _put(self, value: T) -> bool:
-        if self.closed:
+        if self._closed:
             raise trio.ClosedResourceError
         while self._receivers:
             if self._run.pass_to(self._receivers.popleft(), (value,)):
@@ -80,7 +80,7 @@ class Channel(Generic[T]):
             return value
         if (sent := self._next_sent()) is not None:
             return sent[0]
-        if self.closed:
+        if self._closed:
             raise trio.EndOfChannel
         self._receivers.append(op)
         given = cast("tuple[T] | None", await self._run.outcome(op))
@@ -99,7 +99,7 @@ class Channel(Generic[T]):
     def close(self) -> None:
         """Close the channel: senders and receivers that wait, or come later, get an error."""
         self._run.current()
-        self.closed = True
+        self._closed = True
         waiting = [*self._receivers, *(op for op, _ in self._senders)]
         self._receivers.clear()
         self._senders.clear()
@@ -110,18 +110,20 @@ class Channel(Generic[T]):
 class Event:
     """An event that happens once, and that branches may wait for: the end of a channel without values."""
 
-    __slots__ = ("_channel",)
+    __slots__ = ("_channel", "_happened")
 
     def __init__(self, run: Machine) -> None:
         self._channel = Channel[None](run)
+        self._happened = False
 
     def is_set(self) -> bool:
         """Return whether the event has happened."""
-        return self._channel.closed
+        return self._happened
 
     def set(self) -> None:
         """Set the event: the waiting branches go on, one by one, after this turn."""
         self._channel.close()
+        self._happened = True
 
     async def wait(self) -> None:
         """Wait until the event has happened."""
