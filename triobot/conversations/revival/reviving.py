@@ -89,7 +89,7 @@ async def revive(actor: ChatActor, waiting: Sequence[Delivery]) -> None:
             continue
         begin = Replay(stored, changed)
         conversation = Conversation.of(actor.shared, actor.kept, *opening, row.sender_id, begin)
-        await _follow(actor, conversation, stored)
+        _follow(actor, conversation, stored, waiting)
         if row is rows[-1] and row.parked_because is None and stored.interrupted_by is None:
             actor.mailbox.shown = conversation, waiting
         actor.work.count("revived")
@@ -128,27 +128,25 @@ def _heal(actor: ChatActor, conversation: Conversation) -> None:
         writer.write([ParkConversation(row.id, now, None), *[TakeInHand(row.id, now)] * row.in_hand])
 
 
-async def _pending(actor: ChatActor, after: int, limit: int = PAGE) -> Sequence[InboxRow]:
-    read = partial(actor.services.store.pending, actor.chat_id, after=after, limit=limit)
+async def _pending(actor: ChatActor, after: int) -> Sequence[InboxRow]:
+    read = partial(actor.services.store.pending, actor.chat_id, after=after, limit=PAGE)
     return await await_store(read)
 
 
-async def _follow(actor: ChatActor, conversation: Conversation, stored: Stored) -> None:
+def _follow(
+    actor: ChatActor, conversation: Conversation, stored: Stored, waiting: Sequence[Delivery]
+) -> None:
     """If an interrupt was ending the conversation, start the interrupt's route after the end."""
-    if (seq := stored.interrupted_by) is None:
+    delivery = next((one for one in waiting if one.seq == stored.interrupted_by), None)
+    if delivery is None:
         return
-    rows = await _pending(actor, seq - 1, limit=1)
-    event = stored_event(rows[0]) if rows and rows[0].seq == seq else None
-    if event is None:
-        return
-    delivery = Delivery(seq, event, rows[0].at, rows[0].group)
     actor.routing.group |= delivery.group
     decision = actor.routing.jump(delivery)
     if isinstance(decision, Start) and interrupts(decision):
         conversation.ending = Ending.INTERRUPTED
         decision = attrs.evolve(decision, interrupted=conversation.facts.route.name)
         conversation.heir = DueStart(decision, delivery)
-        actor.mailbox.passed |= {seq}
+        actor.mailbox.passed |= {delivery.seq}
 
 
 async def _stand(conversation: Conversation) -> None:
