@@ -53,7 +53,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "rows": ("machine", "self.journal.effects.get(op.id)", "None", "directed"),
     "notes": (
         "run",
-        "record = self.journal.beside.get((tag, turn, key))",
+        "record = self.journal.beside.get((READ, turn, key))",
         "record = None",
         "race",
     ),

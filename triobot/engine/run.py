@@ -22,7 +22,6 @@ import random
 import uuid
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Final, NoReturn, final
 
 import trio
@@ -410,25 +409,30 @@ class Run(Machine):
         If new code calls `note` in an old part of the journal, `ask()` is called now, and later replays
         return the recorded result. The ids of operations stay the same.
         """
-        return self._value(self._once(NOTED, f":{key}", key, lambda: self.codec.node_of(ask())))
+        turn, view = self._noting()
+        seen = f":{key}"
+        if seen not in view:
+            record = self.journal.beside.get((NOTED, turn, key))
+            if record is None:
+                record = [NOTED, self.journal.time, turn, key, self.codec.node_of(ask())]
+                self._append(record)
+            view[seen] = record[4]
+        return self._value(view[seen])
 
     def read(self, key: str, default: object = None) -> Any:
         """Return shared data as it was at this turn's first read, including the turn's own later writes."""
-        node = self._once(READ, key, key, partial(self.host.read, key))
-        return default if node is ABSENT else self._value(node)
-
-    def _once(self, tag: str, seen: str, key: str, ask: Callable[[], Node]) -> Node:
-        """Return a node that is recorded once for each turn and key; nothing is recorded for `ABSENT`."""
         turn, view = self._noting()
-        if seen not in view:
-            record = self.journal.beside.get((tag, turn, key))
+        if key not in view:
+            record = self.journal.beside.get((READ, turn, key))
             if record is None:
-                record = [tag, self.journal.time, turn, key]
-                if (node := ask()) is not ABSENT:
+                node = self.host.read(key)
+                record = [READ, self.journal.time, turn, key]
+                if node is not ABSENT:
                     record.append(node)
                 self._append(record)
-            view[seen] = record[4] if len(record) > 4 else ABSENT
-        return view[seen]
+            view[key] = record[4] if len(record) > 4 else ABSENT
+        node = view[key]
+        return default if node is ABSENT else self._value(node)
 
     def write(self, key: str, value: object) -> None:
         """Write shared data, durable with the record of the write; with `ABSENT`, delete the data."""
