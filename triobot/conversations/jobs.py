@@ -85,7 +85,11 @@ async def lives(store: Store, names: Sequence[str]) -> bool:
 
 @final
 class JobClock:
-    """Begins the runs of all jobs at their due times."""
+    """Begins the runs of all jobs at their due times.
+
+    Attributes:
+        reckoned: set once the declared jobs are registered.
+    """
 
     def __init__(self, shared: Shared) -> None:
         services, routes = shared.services, shared.table.jobs
@@ -100,7 +104,7 @@ class JobClock:
         # This lock is held from the check for a living run until the start, so that an operator's start and a
         # start at a due time can't both pass the check.
         self._beginning = trio.Lock()
-        self._reckoned = trio.Event()
+        self.reckoned = trio.Event()
 
     def look_again(self) -> None:
         """Check the jobs at once: a run has ended."""
@@ -113,7 +117,7 @@ class JobClock:
         happened.
         """
         await self._reckon()
-        self._reckoned.set()
+        self.reckoned.set()
         while self._jobs:
             self._stirred = trio.Event()
             wake = math.inf
@@ -194,7 +198,6 @@ class JobClock:
             NotFoundError: there is no such job.
             ConflictError: a run of the job lives.
         """
-        await self._reckoned.wait()
         async with self._beginning:
             found, known = _named(self._known, name)
             await self._commits.wait_written()

@@ -358,6 +358,8 @@ def api_of(store: Store, clock: WallClock) -> OperatorApi:
 async def _about_jobs(
     store: Store, clock: WallClock, question: Question, jobs: JobClock | None = None
 ) -> Sequence[Answer]:
+    if jobs is not None:
+        await jobs.reckoned.wait()
     if question["ask"] == "jobs.run":
         name = str(question["name"])
         await (run_later(store, clock.now(), name) if jobs is None else jobs.run_now(name))

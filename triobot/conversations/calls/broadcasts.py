@@ -191,7 +191,8 @@ class Broadcast:
                 after = page[-1][0]
         elif isinstance(to, AsyncIterable):
             # An author's generator may keep a cursor or a connection open.
-            async with aclosing(to) if isinstance(to, AsyncGenerator) else nullcontext():
+            opened = cast("AsyncGenerator[int]", to) if isinstance(to, AsyncGenerator) else None
+            async with nullcontext() if opened is None else aclosing(opened):
                 async for given in to:
                     yield as_chat_id(given)
         else:
