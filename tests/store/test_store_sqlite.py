@@ -102,7 +102,8 @@ async def test_numbers_go_on_behind_all_that_were_given_before_a_kill(path: Path
                 given.append((await accepted(store, arrival())).seq)
                 await store.commit(Consume((given[-1],)))
             path = as_a_crash_leaves_it(path, crashed)
-    assert given == [*range(1, 211)]
+    assert given == sorted(set(given))
+    assert given[-1] <= 210 + 3 * 128  # a kill skips the numbers that were set aside
 
 
 async def test_writes_that_fail_use_up_no_numbers_but_those_they_gave(path: Path) -> None:
@@ -158,10 +159,10 @@ async def test_several_rows_of_a_chat_with_which_something_has_begun_are_all_fou
         assert (await store.forget(ChatId(7))).events == 4
 
 
-async def test_an_event_alone_writes_three_pages_or_four(
+async def test_an_event_alone_writes_two_pages_or_three(
     path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
 ) -> None:
-    """Those of its row, its number, its delivery, and of one that was answered, which may be the same."""
+    """Those of its row, its delivery, and of one that was answered, which may be the same."""
     disk = fallible_disk(monkeypatch)
     async with opened(path) as store:
         await accepted(store, arrival())
@@ -173,7 +174,7 @@ async def test_an_event_alone_writes_three_pages_or_four(
             assert store.note_consumed([row.seq])
             store.note_answered(key)
         pages = disk.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1] - before
-    assert 3 * 200 < pages < 3.4 * 200
+    assert 2 * 200 < pages < 2.6 * 200
 
 
 async def test_a_clean_stop_leaves_one_file_and_no_log(path: Path) -> None:
@@ -566,7 +567,7 @@ async def test_the_log_is_moved_into_the_file_at_some_thousand_pages(
     disk, statements = fallible_disk(monkeypatch), list[str]()
     async with opened(path) as store:
         disk.connection.set_trace_callback(statements.append)
-        for n in range(1_000):
+        for n in range(1_500):
             row = await accepted(store, arrival(n % 50, key=f"{n}"), beginning=lambda _: "words")
             assert store.note_consumed([row.seq])
             store.note_answered(f"{n}")
