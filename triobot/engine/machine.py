@@ -72,7 +72,7 @@ class Machine(Core):
         mailbox: the events that no record has taken, as row, stamp and value, in the order of delivery.
         interrupt_due: the pending interrupt: its time, and the event that causes it. `why` is the reason.
         catching_up: whether the host is still delivering waiting events. During that time no effect begins,
-            and deadlines later than the newest delivered event don't count.
+            and a deadline counts only if it is not later than the newest event in the mailbox.
     """
 
     holder: Branch | None = None
@@ -340,8 +340,8 @@ class Machine(Core):
             passed = now = self.host.now()
             if self.catching_up:
                 # An event that isn't delivered yet may be older than a deadline that is due. No such event is
-                # older than the delivered events, so deadlines up to the newest of these count. The run must
-                # be woken for the others, even if it dies now.
+                # older than the events in the mailbox, so deadlines up to the newest of these events count.
+                # The run must be woken for the other deadlines, even if the run dies now.
                 passed, now = min(now, self.mailbox[-1][1]) if self.mailbox else 0, 0
             deadlines = self._deadlines()
             found += [candidate for at, candidate in deadlines if at <= passed]

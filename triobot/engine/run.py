@@ -9,8 +9,9 @@ of the run.
 may use in its turn.
 
 An operation is *armed* only when the journal is exhausted: then a wait takes events, an effect's body runs,
-and a sleep ends by the clock. So an operation with a recorded outcome is never performed again, and a
-cancelled operation is never performed at all.
+and a sleep ends by the clock. So an operation with a recorded outcome is never performed again, and an effect
+that is cancelled before it is armed never begins. An effect that is armed while a deadline around it is due
+begins, and is cancelled at its first checkpoint.
 
 An event stays in the run's mailbox, and belongs to no operation, until a record names the event.
 """
@@ -209,8 +210,8 @@ class Run(Machine):
     def deliver(self, row: int, stamp: int, value: object) -> bool:
         """Deliver an event. Records that follow at once are appended before `deliver` returns; see `Host`.
 
-        If a branch has the turn, or an earlier deadline comes first, the event's own record is appended
-        later.
+        The event's own record is appended later if the code has not begun, a branch has the turn, the journal
+        isn't exhausted, an earlier deadline or result comes first, or no block or wait takes the event.
 
         Returns:
             False if the run is over or dying. In this case the event is not in the mailbox.
@@ -274,8 +275,8 @@ class Run(Machine):
                 operations.
             raises: the author's own error classes, which are raised unchanged.
             in_doubt: raised in place of a repetition, if the effect may have happened before a crash.
-            holds: largest number of milliseconds by which the effect delays the deadlines around it. An event
-                that comes in this time is taken before the deadline.
+            holds: largest number of milliseconds by which the effect delays the deadlines around it. A block
+                or another branch may take an event in this time, before the deadline.
             inside: whether the body changes only the store. If so, the body need not wait for earlier
                 records.
             beneath: number of the host's frames that await this call.
