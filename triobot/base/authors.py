@@ -133,11 +133,12 @@ def only_of(error: BaseException) -> BaseException:
 
 
 def came_by_signal(error: BaseException) -> bool:
-    """Whether a signal handler raised the error, or an error in the group. The traceback's frames show this.
+    """Return whether a signal handler raised the error or, if the error is a group, one of its members.
 
-    Trio's own Ctrl-C handler is a Python function, as are the handlers that programs set. Only Python's
-    default handler has no Python frame, and Trio replaces it while Trio runs. If a program sets the default
-    handler again, each KeyboardInterrupt in the main thread counts as raised by a signal handler.
+    The frames of the traceback show this. Trio's own Ctrl-C handler is a Python function, as are the handlers
+    that programs set. Only Python's default handler has no Python frame, and Trio replaces that handler while
+    Trio runs. If a program sets the default handler again, each KeyboardInterrupt in the main thread counts
+    as raised by a signal handler.
     """
     if parts := _parts_of(error):
         return any(map(came_by_signal, parts))

@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 @final
 class Forms:
-    """Encodes operations as whole requests.
+    """Encodes each operation as a whole HTTP request: the head, and a form with the operation's fields.
 
     Args:
         read: returns the result of an answer.

@@ -233,7 +233,8 @@ class Conversation(RunOwner):
 
         Args:
             at: time of the cause in wall milliseconds; by default now.
-            by: row of the interrupt, which begins after this conversation's end.
+            by: inbox row of the event that starts the interrupt; the interrupt begins once this conversation
+                has ended.
 
         Returns:
             For a parked conversation, which ends at once: the writes that end it in the store.
@@ -332,8 +333,8 @@ class Conversation(RunOwner):
                 work()
         if is_waiting := run.is_waiting:
             self.stirred(busy=False)
-        # A conversation that waits for a paid aside counts as unfinished. So the next start revives the
-        # conversation: the aside may have ended in the meantime.
+        # A conversation that waits for a paid aside counts as unfinished. So the next start of the bot
+        # revives the conversation: the aside may have ended in the meantime.
         if writer.rests(is_waiting and not self.seat.awaited, wake):
             self._shared.timers.wake_at(self, wake)
 

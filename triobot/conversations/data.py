@@ -445,8 +445,8 @@ class Keeping:
         texts: the runtime's own texts, or a function that chooses them.
 
     Attributes:
-        changes: called with a place, before other code than the place's conversations reads or writes the
-            place's values.
+        changes: called with a place before code from outside the place's conversations reads all of the
+            place's values or sets one of them.
     """
 
     def __init__(self, store: Store, commits: CommitQueue, texts: Speech) -> None:

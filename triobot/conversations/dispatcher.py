@@ -60,8 +60,8 @@ class Dispatcher:
     def hurry(self, row: InboxRow) -> None:
         """Route a call at once if it ends a conversation in the caller's own chat, perhaps the caller itself.
 
-        Otherwise a caller that ends itself would continue until the row is routed or, if the program stops
-        first, until the caller's next wait.
+        Without this method, a caller that ends itself would continue until the bot routes the row. If the
+        program stopped before that, the revived caller would continue to its next wait.
         """
         actor, event = self.chats.actors.get(row.chat_id), known(self.table, stored_event(row))
         if row.seq <= self.inbox.cursor or actor is None or actor.loading or event is None:

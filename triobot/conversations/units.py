@@ -147,8 +147,8 @@ class UnitBuilder:
         """Return the gathered writes: beginning, records, the effects beside them, then all other writes.
 
         Args:
-            resting: the operations at which the run waits. If they are given, the last writes are the run's
-                rest, its next wake-up time, and these operations' code lines.
+            resting: the operations at which the run waits. With `resting`, the last writes store whether
+                the run has work left, when to wake the run and, if needed, these operations' code lines.
         """
         unit, length, records = self._begin(), self.length, self._records or ()
         if records:

@@ -334,8 +334,9 @@ def _with_duties(
                         after, check_at=after.check_at if after.state == "verifying" else None
                     )
                     continue
-                # Verify at once, except after a repeated "verified" of an inquiry. After the first
-                # "verified", the platform answers again, and the payment's hour may be nearly over.
+                # A repeated "verified" of an inquiry leaves the time of the next verify unchanged. In all
+                # other cases, verify at once. The first "verified" shows that the platform answers again, and
+                # the payment's hour may be nearly over.
                 again = after.check_at if name == "inquire_seen" and not _anew(before) else now
                 after = attrs.evolve(after, check_at=again, ask="verify")
             case "examine" | "inquire":

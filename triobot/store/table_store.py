@@ -363,7 +363,7 @@ class Store(_Reads):
         """Copy the store into a new file, while other tasks go on writing.
 
         Raises:
-            ConfigError: the file exists, or the engine has backup tools of its own.
+            ConfigError: the file exists, or the database has backup tools of its own.
         """
         await self._back_up(path)
 

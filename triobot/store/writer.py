@@ -109,8 +109,8 @@ class Job(Generic[R]):
         """Do the work in the writer's thread. May be called several times; only the last call counts.
 
         Args:
-            together: whether to use fewer statements, which work only if no job fails. If a job fails, an
-                error is raised, and the jobs of the batch are run again one by one.
+            together: whether the job may merge its writes into fewer statements. If a job of the batch then
+                raises an error, the batch is undone, and its jobs run again one by one, without `together`.
         """
         raise NotImplementedError
 

@@ -118,7 +118,8 @@ class Door:
             return await start(value=value, sender=sender, own=own_chat, also=also)
 
         started = await self.effect(OperationKind.START, body)
-        # Without an author's key, only this operation's own earlier try can have stored the call.
+        # `started` is False if the store already had a call with this deduplication key. Without an author's
+        # key, the deduplication key names this operation, so an earlier try of the operation stored the call.
         return started or key is None
 
     async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:

@@ -1,8 +1,9 @@
-"""The bot's process under ``triobot dev``: ``python -m``, this module, and the arguments
-``MODULE:BOT PLACE AHEAD``.
+"""The bot's process under ``triobot dev``.
 
-PLACE is the descriptor of the listening socket. On Windows, processes can't inherit sockets: there, PLACE is
-``:PORT``, which the process binds. All output of the bot goes to the error output.
+The parent (`triobot.studio.supervisor`) starts this module by ``python -m``, with the arguments
+``MODULE:BOT PLACE AHEAD``. PLACE is the descriptor of the listening socket. On Windows, processes can't
+inherit sockets: there, PLACE is ``:PORT``, which the process binds. All output of the bot goes to the error
+output.
 
 All settings come from the environment that the parent built. Token, platform and store in the bot's file are
 for production, and are ignored. The process ends when its standard input ends, and so never outlives a killed

@@ -153,7 +153,7 @@ class Notches(Onlooker):
     Args:
         seconds: see `SECONDS`.
         write: returns the text of a variable.
-        sources_from: number of the first source.
+        sources_from: number for the first file in `sources`; the following files get the following numbers.
         knows: whether the code is the build that wrote the journal. If not, only words whose digest matches
             the journal are shown.
 

@@ -110,7 +110,8 @@ class Routes:
 
         Args:
             names: keys that a request may have: in the body of a POST, else in the address.
-            kind: content type of the answer. If it isn't JSON, `answer` returns the text.
+            kind: content type of the response. For JSON, `answer` returns the value to encode; for another
+                type, `answer` returns the text of the response.
         """
 
         async def view(**place: str) -> Response:
