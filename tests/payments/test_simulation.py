@@ -14,7 +14,7 @@ AGAIN = "again with: python -m tests.payments.simulation --history --seed "
 FEW = (
     *range(60),
     *(68, 96, 118, 148, 160, 192, 204, 213, 285, 318, 329, 340, 349, 383, 390, 406, 556),
-    *(569, 574, 575, 576, 601, 602, 615, 629, 693, 753, 767, 809, 837, 869, 895, 899, 2707),
+    *(569, 574, 575, 576, 601, 602, 615, 629, 693, 753, 767, 809, 837, 869, 895, 899, 1996, 2707),
 )
 # Pays again after a refund, while nobody can be asked, or nobody wants the money any more.
 AGAIN_AFTER_A_REFUND = (4_009_269, 770_097, 771_136, 784_057, 790_383)
@@ -22,7 +22,7 @@ AGAIN_AFTER_A_REFUND = (4_009_269, 770_097, 771_136, 784_057, 790_383)
 SETTLED_BETWEEN = 790_680
 ALL = range(1_000)
 # Where a fault shows that few worlds find.
-SHOWN_BY: dict[Fault, int] = {"no_intent": 1829, "taken_away_is_given": 899, "restored_is_given": 899}
+SHOWN_BY: dict[Fault, int] = {"no_intent": 16107, "taken_away_is_given": 899, "restored_is_given": 899}
 
 
 def test_no_money_is_lost_whatever_row_it_goes_through(long: bool) -> None:
@@ -30,7 +30,7 @@ def test_no_money_is_lost_whatever_row_it_goes_through(long: bool) -> None:
 
     Each row of the table is reached: one that nothing comes through may say anything.
     """
-    seen = run_all([*(ALL if long else FEW), *AGAIN_AFTER_A_REFUND, SETTLED_BETWEEN])
+    seen = run_all(dict.fromkeys([*FEW, *(ALL if long else ()), *AGAIN_AFTER_A_REFUND, SETTLED_BETWEEN]))
     # When the worlds have changed, others reach what these did.
     further = iter(ALL[0 if long else 60 :])
     while missing := unreached(seen.reached):
