@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.questions.buttons import Buttons, Keyboard, encode_key, keyboard_of
+from triobot.conversations.questions.buttons import Buttons, Keyboard, keyboard_of
+from triobot.conversations.questions.keys import encode_key
 from triobot.conversations.routes.filters import command, join, text
 from triobot.conversations.routes.router import Router, table_of
 from triobot.conversations.running.lines import calling_line, failing_line

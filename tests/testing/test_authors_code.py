@@ -841,7 +841,6 @@ DOORS: Final[Mapping[str, str]] = {
     "Filter.__init__": FILTERS,
     "Filter.where": FILTERS,
     "Key.__init__": "a_value_that_is_upgraded",
-    "Live.__init__": "made by the chat",
     "Menu.__init__": "a_key_of_buttons",
     "Resource.__init__": "a_resource",
     "Retry.__init__": NO_CODE,
