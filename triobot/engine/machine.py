@@ -755,11 +755,10 @@ class Nursery:
         child = Branch(path, (*self._key, self._count), self._around, f"{path}0", path)
         if (here := self._run.owner.here) is not None:
             child.root = here(starts.root, 2, starts.entry)
+        name = f"{getattr(fn, '__qualname__', fn)} (branch {child.path})"
         if not self._run.dying:
             self.children.add(child)
-            name = f"{getattr(fn, '__qualname__', fn)} (branch {child.path})"
-            start = partial(self._real.start_soon, self._child, child, fn, args, name=name)
-            self._run.start(child, start)
+            self._run.start(child, lambda: self._real.start_soon(self._child, child, fn, args, name=name))
 
     def cancel(self) -> None:
         """End the block and all children."""

@@ -21,8 +21,7 @@ from __future__ import annotations
 import math
 import random
 import uuid
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn, final
 
 import trio
@@ -73,6 +72,29 @@ _LEFT_OPEN: Final = "the code entered a cancel scope and has not left it: use `w
 
 
 # --- the run
+
+
+@final
+class Part:
+    """A block of the main branch with operation numbers of its own; see `Run.part`.
+
+    The class touches no exception that passes through. `contextlib.contextmanager` would set the traceback,
+    and an author's exception may refuse that.
+    """
+
+    # The operations of an inner part come before the operations of the outer part. Both come before the
+    # operations of the code inside both parts. The number of parts doesn't matter.
+
+    def __init__(self, main: Branch, name: str) -> None:
+        self._main = main
+        self._outside = main.prefix, main.key, main.count
+        self._inside = (f"{name}.", (*main.key, -1), 0) if name else ("", (), 0)
+
+    def __enter__(self) -> None:
+        self._main.prefix, self._main.key, self._main.count = self._inside
+
+    def __exit__(self, *_: object) -> None:
+        self._main.prefix, self._main.key, self._main.count = self._outside
 
 
 @final
@@ -367,23 +389,14 @@ class Run(Machine):
         """Return a nursery of children; the children end with the nursery's block."""
         return Nursery(self)
 
-    @contextmanager
-    def part(self, name: str) -> Generator[None]:
-        """Enter a block in which the main branch numbers its operations from 1, under the block's own name.
+    def part(self, name: str) -> Part:
+        """Return a block in which the main branch numbers its operations from 1, under the block's own name.
 
         So the ids in code that wraps other code, such as a hook, depend only on the wrapping code. If the
         wrapping code has no operations, it can be added, removed or moved while runs wait. Use each name only
         once in a run. A name has no slash. The wrapped code gets an empty name.
         """
-        # The operations of an inner part come before the operations of the outer part. Both come before the
-        # operations of the code inside both parts. The number of parts doesn't matter.
-        main = self.main
-        outside = main.prefix, main.key, main.count
-        main.prefix, main.key, main.count = (f"{name}.", (*main.key, -1), 0) if name else ("", (), 0)
-        try:
-            yield
-        finally:
-            main.prefix, main.key, main.count = outside
+        return Part(self.main, name)
 
     def continue_as(self, fn: str, *args: object) -> NoReturn:
         """End here, and go on as another function with a journal of its own.

@@ -347,10 +347,11 @@ def check_function(
         raise ConfigError(f"{decorator} decorates an async function, not {function!r}")
     refuse_uncalled(function, decorator)
     check_arguments(function, args, f"{decorator} decorates a function {takes}")
-    plain = inspect.unwrap(function)  # functools.wraps may have put a plain function around an async one
-    if not (inspect.isroutine(plain) or isinstance(plain, partial)):
+    # functools.wraps may have put a plain function around an async one.
+    plain = inspect.unwrap(function)
+    if not (inspect.isroutine(plain) or isinstance(cast("object", plain), partial)):
         plain = type(plain).__call__  # an object with a __call__ method
-    if not any(map(inspect.iscoroutinefunction, (function, plain))):
+    if not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(plain)):
         name = getattr(function, "__qualname__", type(function).__qualname__)
         raise ConfigError(
             f"{decorator} decorates an async function, and {name} is none; declare it with `async def`, "
