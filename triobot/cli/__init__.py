@@ -37,7 +37,7 @@ COMMANDS: Final = {
     "replay": "show the line where a stored conversation waits",
     "inspect": "show conversations at each of their turns, in your browser",
     "broadcast": "show broadcasts, or stop one",
-    "jobs": "list jobs, run one now, or forget one",
+    "jobs": "list jobs, or run one now",
     "nodes": "list the processes that share a bot's store, and which one works",
     "store": "back up, restore, check and move a bot's store",
     "forget": "delete everything of a chat, a person or a room",
