@@ -172,8 +172,8 @@ class ConversationTasks:
 
 
 def _waits_for_platform(run: Run | None) -> bool:
-    """Return whether a run is over, or is busy with nothing but requests to the platform."""
-    if run is None or run.over:
+    """Return whether a run is over, waits, or is busy with nothing but requests to the platform."""
+    if run is None or run.over or run.is_waiting:
         return run is not None
     kinds = {kind.partition(" ")[0] for kind in run.effects}
     return bool(kinds) and kinds <= _OF_PLATFORM and run.holder is None
