@@ -220,6 +220,33 @@ async def test_interrupts_and_asides_overtake_and_nothing_is_lost(
         assert town.left_over() == {}
 
 
+async def test_a_repeated_turn_and_the_next_take_what_waits_in_order(autojump_clock: MockClock) -> None:
+    """The next turn is later than the repeated one, and sees an event that came after the queued ones."""
+    heard: list[str] = []
+    router = Router()
+
+    @router.conversation(message())
+    async def listen(chat: Chat[Message]) -> None:
+        while True:
+            heard.append((await chat.receive(text())).content)
+
+    town = Town(router, FakeOutbox(), FakeStore(), TEXTS, username=None)
+    async with trio.open_nursery() as nursery:
+        town.new_dispatcher()
+        run = await start(nursery, town)
+        await town.says("hello")
+        await run.cut()
+        await town.says("one", wait=False)
+        await town.says("two", wait=False)
+        await trio.sleep(1)
+        await town.says("three", wait=False)
+        town.new_dispatcher()
+        run = await start(nursery, town)
+        await trio.sleep(10)
+        await run.cut()
+    assert heard == ["one", "two", "three"]
+
+
 async def test_a_blocked_chat_delays_no_other(autojump_clock: MockClock) -> None:
     """Its events wait in the inbox; the rest of the town goes on."""
     dice = random.Random(0)

@@ -259,7 +259,7 @@ class ChatActor:
         if conversation.replaying:
             return  # the journal has the answer
         if self.mailbox.shown is not None:
-            self._show(conversation)
+            self._show(conversation, taker)
         if self.mailbox.waiting and not _cancelled():
             for delivery in self.mailbox.waiting:
                 if not taker.open:
@@ -306,7 +306,7 @@ class ChatActor:
 
     # --- queued events of a revived conversation
 
-    def _show(self, conversation: Conversation) -> None:
+    def _show(self, conversation: Conversation, opening: Wait | Watch | None = None) -> None:
         """Queue the waiting events that the repeated turn found in the queue before the restart."""
         if (run := conversation.run) is None:
             return
@@ -320,8 +320,11 @@ class ChatActor:
             if isinstance(decision, Queue | Give):
                 # A wait or block that was open before this turn gets the event, even if this turn opens
                 # another wait.
-                unfit = isinstance(decision, Give) and isinstance(decision.answer, Unfit)
-                self._act(Queue() if unfit else decision, delivery)
+                if isinstance(decision, Give) and (
+                    decision.taker is opening or isinstance(decision.answer, Unfit)
+                ):
+                    decision = Queue()  # an older event may be queued for the wait that opens
+                self._act(decision, delivery)
                 self.mailbox.found(delivery)
                 # `deliver` doesn't get an event that is consumed before the chat's rows are read again.
                 self.sender = None if delivery.event.sender is None else delivery.event.sender.id
