@@ -1,4 +1,4 @@
-"""The ways in which a conversation begins, and the facts that are known from then on.
+"""The ways in which a conversation begins, and the facts that are fixed at its beginning.
 
 Each way has a class, with the data that only this way needs.
 """
@@ -82,7 +82,7 @@ class Successor:
     """The conversation that takes the place of a conversation that has called `continue_as`.
 
     Attributes:
-        first: the first record. The unit that ends the conversation before stores it, too.
+        first: the first record, stored by the unit that ends the former conversation.
         run: number of the run within the conversation.
         position: position of the next record, once the first record is in a unit.
     """
@@ -106,14 +106,14 @@ class DueStart:
 @final
 @attrs.define(eq=False, repr=False)
 class Replay:
-    """A conversation that is revived from the store, or that is run dry: the replay of its journal.
+    """The replay of a journal: of a conversation revived from the store, or of a dry run.
 
     Attributes:
         stored: the row and the journal; after the replay, only the row.
         changed: comparison of the journal with the current code; None if the same build made the journal, or
             the replay is over.
-        settled: event that is set when the journal was replayed, or the conversation has ended.
-        when_over: called when the journal has been replayed.
+        settled: event that is set once the journal is replayed or the conversation has ended.
+        when_over: functions to call once the journal is replayed.
     """
 
     stored: Stored
@@ -131,7 +131,7 @@ class Dry:
         host: the run's host.
         owner: the run's owner.
         look: observer of the operations that the code begins.
-        limit: object that runs the tasks, and can abandon the tasks.
+        limit: object that runs the tasks, and abandons tasks that take too long.
     """
 
     replay: Replay

@@ -1,4 +1,4 @@
-"""Blocks that end by themselves, and the children, sleeps and steps of a conversation."""
+"""Timed and cancellable blocks, and the children, sleeps and steps of a conversation."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check_seconds(seconds: object) -> float:
 
 
 def check_sleep(seconds: object) -> float:
-    """Check `seconds` as `check_seconds` does, and refuse an endless sleep."""
+    """Check `seconds` as `check_seconds` does; raise LocalProtocolError for infinity, too."""
     length = check_seconds(seconds)
     if math.isinf(length) and length > 0:
         raise LocalProtocolError("seconds", "must come to an end; what waits for something is chat.receive()")
@@ -129,7 +129,7 @@ class Scope(Generic[E_co]):
             self._close_watch()
 
     def _close_watch(self) -> None:
-        """Give the event back to the chat, if the block ended before this event could end the block."""
+        """Stop watching. Return the taken event to the chat if the block ended for another reason."""
         operations, watch = self._operations, self._watch
         if watch is None:
             return
@@ -217,7 +217,7 @@ async def _try(
     try:
         done: T = await operations.run.effect("step", work, print=print, raises=own)
     except Exception as failed:
-        # `failed` was made from the step's record, as on replay. Only reports use the original error.
+        # `failed` is made from the step's record, as on replay. Only reports use the original error.
         if live:
             happened(failed, live.pop())
         raise
@@ -378,7 +378,10 @@ async def sleep(operations: Operations, seconds: float, at: int | None = None) -
 async def continue_as(
     operations: Operations, fn: Callable[..., object], args: tuple[object, ...]
 ) -> NoReturn:
-    """Go on as another route's function, in this conversation's place; see `Chat.continue_as`."""
+    """End this conversation, and start the function of another route as its successor.
+
+    See `Chat.continue_as`.
+    """
     operations.enter(OperationKind.CONTINUE)
     line, run, facts = calling_line(), operations.run, operations.facts
     if run.nurseries or trio.lowlevel.current_task() is not run.main.task:

@@ -1,4 +1,4 @@
-"""The author's handle on a chat: it sends, asks, waits and charges, and limits the time of each.
+"""The author's handle on a chat: methods that send, ask, wait and charge, and blocks with time limits.
 
 A chat is a room with a screen; `Room` has the methods that need no screen. A handle belongs to one
 conversation, and only that conversation's tasks may use it. Each awaited call is an operation of the
@@ -107,7 +107,7 @@ class Room(Generic[E_co]):
     def replaying(self) -> bool:
         """Whether the code that runs now has run before, or will run again later.
 
-        True from the first line of a revived conversation until it does something new. Also true in the
+        True from the first line of a revived conversation until its first new operation. Also true in the
         cleanup (``finally``) when a conversation leaves memory, because the bot stops or other chats need the
         room. Use this for side effects beside the conversation that should happen once, such as a log line or
         a metric. Don't let `replaying` decide what the conversation does: with one operation more or less,
@@ -189,7 +189,7 @@ class Room(Generic[E_co]):
     ) -> ChatRef | RoomRef:
         """Return a reference to another chat or room.
 
-        Each call of a method there is an operation of this conversation.
+        Each call of a method of the reference is an operation of this conversation.
 
         Args:
             place: a chat's id, to send messages and signals there, start and stop its routes, and read its
@@ -257,7 +257,7 @@ class Room(Generic[E_co]):
         return Broadcast(Door.of(self._operations), key)
 
     async def continue_as(self, fn: Callable[[Room[E_co]], Awaitable[None]]) -> NoReturn:
-        """End here, and go on as another room's function, in the same place with the same event.
+        """End this run, and start another room's function in the same place with the same event.
 
         Use this for endless loops: the new run begins with an empty journal. Open blocks are left as if they
         were cancelled.
@@ -323,8 +323,7 @@ class Room(Generic[E_co]):
         The block gets such an event before interrupts and questions do, whatever the conversation is doing.
         If several open blocks take the event, the innermost of them ends. An event that is already queued may
         end the block at once. A block that is ending takes no further event. An event that ends the block
-        isn't passed to anything else, even if the block's code finishes before the cancellation reaches the
-        code.
+        isn't passed to any other wait or route, even if the block's code finishes before it is cancelled.
 
         The block is cancelled at its next chat operation: a question ends and its buttons are removed, a
         queued message is withdrawn. If a payment is being verified, the cancellation waits some seconds for
@@ -341,7 +340,7 @@ class Room(Generic[E_co]):
         return Scope(self._operations, inf)
 
     def shield(self) -> Scope[None]:
-        """Return a block that is not cut short by interrupts or outer timeouts. Set a timeout in the block.
+        """Return a block that interrupts and outer timeouts don't cancel. Set a timeout inside the block.
 
         Interrupts and outer timeouts take effect at the block's end.
         """
@@ -363,7 +362,7 @@ class Room(Generic[E_co]):
         await sleep(self._operations, 0, wall_time(when))
 
     def open_nursery(self) -> AbstractAsyncContextManager[ChatNursery]:
-        """Open a nursery for children that may use the chat; leaving the block waits for them."""
+        """Open a nursery for children that may use the chat; leaving the block waits for the children."""
         return open_nursery(self._operations)
 
     def open_event(self) -> ChatEvent:
@@ -469,7 +468,7 @@ class Chat(Room[E_co]):
         await self._operations.perform(operation)
 
     async def delete(self, sent: Sent) -> None:
-        """Delete a message of this chat; if the message is gone already, this is no error.
+        """Delete a message of this chat; a message that is gone already is no error.
 
         Raises: as `edit`.
         """
@@ -497,7 +496,7 @@ class Chat(Room[E_co]):
     def live(self, text: str, *, buttons: Buttons[Any] | None = None) -> AbstractAsyncContextManager[Live]:
         """Send a message that shows progress while the block runs.
 
-        `Live.show` doesn't wait, and may be called inside a step. At most one edit a second is sent, with the
+        `Live.show` doesn't wait; a step may call it, too. At most one edit a second is sent, with the
         newest text. When the block ends, for any reason, the last text is shown and the buttons are removed.
         Only the last edit can raise an error here, and only if the block wasn't cancelled.
 
@@ -668,8 +667,8 @@ class Chat(Room[E_co]):
 
         The goods are given by the aside for the item, ``@bot.aside(paid(Item))``, which starts as soon as the
         money is verified. This method returns when that aside has ended. Don't give the goods after this
-        call: the aside has given them, and a user's "/cancel" skips the code after the call. The aside goes
-        on, whatever happens to this conversation. The platform has no interface to give captured money back.
+        call: the aside has given them, and a user's "/cancel" skips the code after the call. The aside
+        continues even if this conversation ends. The platform has no interface to give captured money back.
 
         Args:
             amount: at least 1; in `currency`.
@@ -741,7 +740,7 @@ class Chat(Room[E_co]):
         return await self.to(self.id).stop(fn, key=key)
 
     async def continue_as(self, fn: Callable[[Chat[E_co], *Args], Awaitable[None]], *args: *Args) -> NoReturn:
-        """End here, and go on as another route's function; see `Room.continue_as`.
+        """End this run, and start another route's function in its place; see `Room.continue_as`.
 
         Args:
             fn: a function that a decorator of the bot has declared, often the current one.
@@ -852,8 +851,8 @@ class ChatRef(RoomRef):
             fn: as for `start`.
             key: end only the run that was started with this key.
 
-        Returns: False if there was nothing to end. True may also mean that it isn't known yet whether a run
-        ends.
+        Returns: False if there was nothing to end. True may also mean that a
+        waiting event may start such a run.
 
         Raises: as `start`.
         """

@@ -63,7 +63,7 @@ class DispatcherCalls:
 
     Attributes:
         start: register a conversation in the chat, and start its task.
-        room: read more of the inbox for a chat whose mailbox was full, if the mailbox has room again.
+        room: read more of a chat's inbox rows once the chat's full mailbox has room again.
         over: drop an idle chat from memory.
     """
 
@@ -248,7 +248,7 @@ class ChatActor:
     # --- queued events for a conversation
 
     def offer_queued(self, conversation: Conversation, taker: Wait | Watch, *, resting: bool = False) -> None:
-        """Offer the queued events to a wait or block that has just opened. It takes the first that fits.
+        """Offer the queued events to a wait or block that has just opened. `taker` takes the first that fits.
 
         Args:
             resting: whether the task rests in the wait. If so, the wait's `otherwise` handles events that
@@ -332,7 +332,7 @@ class ChatActor:
     # --- ends
 
     def came_to(self, conversation: Conversation, end: End) -> Exception | None:
-        """Store the end to which a conversation's code came, or park a conversation that can't go on.
+        """Store how a conversation's code ended; park the conversation if code and journal differ.
 
         Return the author's error, if any.
         """
@@ -343,9 +343,9 @@ class ChatActor:
         return conversation.came_to(end)
 
     def park(self, conversation: Conversation, because: str) -> None:
-        """Park a conversation: it stays in its chat, without a task.
+        """Park a conversation: keep the conversation in its chat, without a task.
 
-        A conversation that is being ended already isn't parked. Instead it ends now, because an interrupt
+        A conversation that is already being ended ends now instead, because an interrupt
         doesn't wait for corrected code.
         """
         conversation.seat.parked = True
@@ -423,13 +423,13 @@ class ChatActor:
         owner, kept_for = conversation.facts.owner, self.running.kept_for
         beside = conversation in self.running.asides
         if beside or conversation is self.running.live.get(owner):  # an interrupt has taken its place already
-            # Computed before the removal, because the owner of an event depends on the live conversations.
+            # Compute `mine` before the removal: an event's owner depends on the live conversations.
             waiting = self.mailbox.waiting
             mine = self.running.queued_for(conversation, waiting) if waiting else ()
             due = self.running.remove(conversation)
             again = mine and (beside or due is None)
             queued = self.mailbox.take_out(mine.__contains__) if again else ()
-            # Messages that were kept only for this conversation, while the conversation was parked.
+            # Messages that were queued only for this conversation while the conversation was parked.
             typed = [one for one in queued if beside and isinstance(one.event, Message) and not kept_for(one)]
             for one in queued:
                 if one in typed:

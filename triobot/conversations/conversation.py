@@ -2,7 +2,7 @@
 
 `Conversation` makes the run (`triobot.engine`), and is the run's owner. It delivers events to the run, and
 ends or evicts it. A conversation knows neither its chat's actor nor the chat's other conversations: it
-returns what follows from its end, and the actor carries that out.
+returns the writes and errors that follow from its end, and the actor handles these.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from .shared import Shared
 
 Main: TypeAlias = Callable[[Run, object], Awaitable[object]]
-"""Calls the author's function with the handle of its chat, and returns the function's awaitable."""
+"""Calls the author's function with the chat's handle, and returns the function's awaitable."""
 
 
 @final
@@ -206,7 +206,7 @@ class Conversation(RunOwner):
         return None
 
     def is_done(self) -> None:
-        """Drop references that form cycles, so that no garbage collection is needed to free the memory."""
+        """Drop references that form cycles, so that memory is freed without the garbage collector."""
         if not self.seat.parked:
             if self.writer is not None:
                 self.writer.run = None
@@ -272,7 +272,7 @@ class Conversation(RunOwner):
 
     @property
     def dead(self) -> bool:
-        """Whether the run can't do anything any more: it isn't made, has ended, or is being evicted."""
+        """Whether the run isn't made, has ended, or is being evicted."""
         run = self.run
         return run is None or run.over or run.dying
 
@@ -339,7 +339,7 @@ class Conversation(RunOwner):
             self._shared.timers.wake_at(self, wake)
 
     def concluded(self, error: BaseException | None) -> None:
-        """Record, with the end, the payment's settlement and the user's message after a failure."""
+        """Add two writes to the end: the payment's settlement, and the user's message after a failure."""
         run, writer = self.run, self.writer
         if run is None or writer is None or (error is None and self.giving is None):
             return

@@ -230,7 +230,7 @@ class Key(Generic[T]):
         return upgraded
 
     def load_of(self, place: ChatId, text: str | None) -> T:
-        """Load as `load` does; an error names the place, too."""
+        """Return the same value as `load`; an UnreadableRecordError also names the place."""
         try:
             return self.load(text)
         except UnreadableRecordError as error:
@@ -350,7 +350,7 @@ Speech: TypeAlias = Texts | Callable[[Data], Texts]
 
 
 def words_for(speech: Speech, read: ReadText) -> Texts:
-    """Return the texts for a chat, according to its data; English if the author's function fails."""
+    """Return the texts for a chat with this data; the English texts if the author's function fails."""
     if isinstance(speech, Texts):
         return speech
     try:
@@ -445,8 +445,8 @@ class Keeping:
         texts: the runtime's own texts, or a function that chooses them.
 
     Attributes:
-        changes: called with a place before code from outside the place's conversations reads all of the
-            place's values or sets one of them.
+        changes: function to call with a place before code outside the place's conversations reads all
+            values of the place or sets a value.
     """
 
     def __init__(self, store: Store, commits: CommitQueue, texts: Speech) -> None:

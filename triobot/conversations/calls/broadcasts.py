@@ -64,8 +64,8 @@ class Broadcast:
     Each receiver gets the message at most once, in order with other messages to that chat. Replies to other
     chats are sent before the broadcast's messages. After a crash or a restart the broadcast continues after
     the last receiver that was tried. Requests that were in flight at a crash count as
-    `BroadcastStatus.unknown`. While the platform answers, at most 16 requests are in flight. Such requests
-    are repeated only with ``on_unknown="resend"``.
+    `BroadcastStatus.unknown`. While the platform answers, at most 16 requests are in flight. A request
+    with an unknown result is repeated only with ``on_unknown="resend"``.
 
     Examples:
         >>> async def announce(chat: Chat) -> None:
@@ -101,7 +101,7 @@ class Broadcast:
                 again: all receivers get the message, and a few may get it twice.
 
         Returns:
-            False if a broadcast with this key was started before, in whatever state it is now.
+            False if a broadcast with this key was started before, whether it has ended or not.
 
         Raises:
             LocalProtocolError: the content can't be sent, or `to` contains an invalid chat id, or is no
@@ -129,7 +129,7 @@ class Broadcast:
                 return await _announcing(shared).start(self.key, announcement, chats, also)
 
         async def body(own: Id) -> bool:
-            # The author's code may provide the audience, from a cursor or through the bot.
+            # The audience may be an iterator of the author's code, which may use the bot as a step may.
             task = trio.lowlevel.current_task()
             step_tasks.add(task)
             try:

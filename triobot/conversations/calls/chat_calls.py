@@ -102,7 +102,7 @@ class ChatCalls:
             False if the call was refused or dropped.
         """
         call = Call(chat_id, name, args, value, sender, key)
-        # Deduplicate by the route's first name: a call that is repeated after a deploy may use a new name.
+        # Deduplicate by the route's first name: a deploy may rename the route before a call is repeated.
         first = None if (route := self.table.named(name)) is None else route.first_name
         arrival = call_arrival(call, once, self._services.clock.now(), first)
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -166,7 +166,7 @@ class ChatCalls:
             StaleRowError: the payment's state has changed since `claim` was made; nothing was stored.
         """
         chat_id, key = captured.chat_id, captured.key
-        # Routes don't count: after a deploy, the run of another route may have the money.
+        # Compare only the key, not the route: after a deploy, the run of another route may have the money.
         if await is_under_way(self._services.store, Halt(chat_id, "", key), lambda _: ""):
             await self._services.store.commit(claim)
         else:
@@ -243,7 +243,7 @@ async def is_under_way(
 
     Args:
         name_of: returns the present name of a stored route.
-        waiting: the answer if another event waits in the chat, which may start such a run.
+        waiting: the result if only other events wait in the chat. Such an event may start such a run.
     """
     found, stopped, after = False, 0, 0
     while rows := await store.pending(halt.chat_id, after=after, limit=SIGNALS):

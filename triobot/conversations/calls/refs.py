@@ -1,4 +1,4 @@
-"""References to places: read and write their data, send them signals, start and stop routes there.
+"""References to places: read and write a place's data, send signals to it, start and stop its routes.
 
 `Room.to` makes references for a conversation, in which each call is an operation. `Bot.to` makes references
 for all other code.
@@ -49,7 +49,7 @@ LONGEST_ROOM_KEY: Final = 128
 @final
 @guarded
 class Door:
-    """Way to the bot's places. Each call is an operation of a conversation, or is not recorded.
+    """Access to the bot's places. In a conversation, each call is a recorded operation.
 
     In a conversation, each stored row has a deduplication key made of the conversation, the operation and the
     stored value. So an operation that is repeated after a crash stores nothing twice.
@@ -136,7 +136,10 @@ class Door:
         return await self.effect(OperationKind.STOP, body)
 
     def reading(self) -> AbstractContextManager[None]:
-        """Return a context in which an undecodable value parks the conversation, if there is one."""
+        """Return a context that parks the conversation if a value can't be decoded.
+
+        Outside of conversations the context does nothing.
+        """
         return nullcontext() if self.operations is None else self.operations.reading()
 
     def write(
@@ -164,7 +167,7 @@ class Door:
 
 @guarded
 class RoomRef:
-    """Reference to a place of the bot: read and change its data, send it signals.
+    """Reference to a place of the bot: reads and changes the place's data, and sends signals to the place.
 
     `Room.to` and `Bot.to` make references; a `ChatRef` is the reference to a chat. Calls through `Room.to`
     are operations of the conversation, with the same restrictions as the conversation's own operations. Calls
@@ -243,7 +246,7 @@ class RoomRef:
     async def update(self, key: Key[T], change: Callable[[T, *Args], T], *args: *Args) -> T:
         """Replace the value under a key by ``change(old, *args)``, and return the new value.
 
-        Read and write are atomic: no other change comes between. So `update` can book a slot without a lock.
+        No other change comes between the read and the write. So `update` can book a slot without a lock.
         In a conversation the update happens exactly once, even across crashes: the value is stored together
         with the operation's record, and a replay returns the recorded value. Through `Bot.to` there is no
         record: after a crash during the call, the update may have happened.

@@ -1,7 +1,6 @@
 """Inbox rows that don't come from the platform: signals, calls and orders.
 
-All of these are rows of the inbox. They are durable once stored, and keep their order among the platform's
-events.
+These rows are durable once stored, and keep their order among the platform's events.
 
 Other programs, operators and other chats send signals to a chat. Signals go through the same filters and
 routes as events. But a signal is never unexpected: if nothing takes the signal, it waits until a conversation
@@ -94,7 +93,7 @@ class Order:
 
     Attributes:
         conversation: number of the conversation.
-        end: Whether to end the conversation; otherwise the conversation is tried once more.
+        end: whether to end the conversation; otherwise the conversation is tried once more.
         say: text sent to the user after the end; empty for no text.
         sender, key: always None. The fields exist because events and calls have such fields.
     """
@@ -159,7 +158,7 @@ SIGNAL: Final = "triobot/signal\n"
 ROOM_SIGNAL: Final = "triobot/room\n"
 """Content type of a signal to a room; the row's body has the room's name and key before the value."""
 SIGNALS: Final = 256
-"""Number of a chat's waiting rows at which further signals are refused; the platform's events are not."""
+"""Number of a chat's waiting rows at which further signals are refused; events of the platform aren't."""
 
 
 @final
@@ -181,7 +180,7 @@ class Signal:
 @final
 @guarded
 class PaymentArrived:
-    """Money for an aside, as filters get it. The aside itself gets only the `Paid`.
+    """Verified money, as the filters of asides get it. The aside itself gets only the `Paid`.
 
     Attributes:
         paid: the `Paid` of the payment.

@@ -104,7 +104,7 @@ def _lift(run: Run, until: int) -> None:
 @final
 @guarded
 class PaymentNews:
-    """Event that wakes a charge's wait when its payment has news. It is never routed and has no inbox row."""
+    """Event that wakes a charge's wait when the payment has news; never routed, and without an inbox row."""
 
     chat_id: ChatId
     sender: None = None
@@ -119,7 +119,7 @@ Seen: TypeAlias = tuple[list[PaymentNotice], Captured | None]
 
 @final
 class RunningCharge:
-    """One charge while it lasts. A charge that ends unpaid makes the ledger give up the payment.
+    """One open charge. If the charge ends unpaid, the ledger gives up the payment.
 
     Attributes:
         id: the payment's number, once the payment is open.
@@ -142,7 +142,7 @@ class RunningCharge:
         inside = operations.ahead is None
         self.id = await operations.effect(OperationKind.CHARGE, self._number, inside=inside)
         if not operations.conversation.replaying:
-            # A repeated turn has opened the payment before, and may have begun to send.
+            # If a turn is repeated, its first run has opened the payment, and may have begun to send.
             opened = payments_of(operations.services).opened(self.id, self._asked)
             self._unsent = operations.also("opened", [opened])
         if operations.dry is not None:
@@ -168,14 +168,14 @@ class RunningCharge:
         # A stop of the program ends the process but not the conversation, so the payment isn't given up.
         if not (self._paid or conversation.replaying or conversation.dead):
             ledger = payments_of(operations.services)
-            # If the button may be on a screen, the user may still pay.
+            # Without "never_left", the button may be on a screen, and the user may still pay.
             never_left = [ledger.ended(self.id, "never_left")] if self._unsent else []
             operations.also("given up", [*never_left, ledger.ended(self.id, "given_up")])
 
     # --- its payment, live
 
     def _hold(self) -> OpenTicket:
-        """Return the payment's ticket, which from the first call on gets each of the payment's moves."""
+        """Return the payment's ticket. The first call opens the ticket, which then gets each new state."""
         if self._ticket is None:
             self._ticket = payments_of(self._operations.services).ticket(self.id, self._tell)
         return self._ticket
@@ -189,7 +189,7 @@ class RunningCharge:
             self._tell()
 
     def _tell(self) -> None:
-        """Wake the wait if the payment has news. After the payment, only the end of the aside is news."""
+        """Wake the wait if the payment has news. Once it is paid, only the aside's end is news."""
         ticket = self._hold()
         if not self._wait.rests or ticket.entry is None:
             return  # `_listen` is called when the wait rests
@@ -438,7 +438,7 @@ async def sell(
                 pay = PayButton(words.pay, amount, opened.id, currency, text)
                 first = SendMessage(chat_id, text, inline_keyboard=InlineKeyboard(((pay,), *more)))
             await opened.send(first)
-            # The ledger counts the time from the same moment, so a slow send can't outlast its button.
+            # The ledger uses the same `expires_at`, so a slow send can't make the charge outlast its button.
             answer: Captured | tuple[object] | None = None
             with Scope(operations, inf, at=expires_at):
                 answer = await opened.wait()

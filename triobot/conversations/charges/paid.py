@@ -51,7 +51,7 @@ log: Final = logging.getLogger("triobot.conversations")
 
 MISPLACED: Final = ABOUT["goods_misplaced"]
 NOTED: Final = Gift("", frozenset())
-"""Placeholder for a gift without details: the gift has no name, a hook gave it, or nothing gets notices."""
+"""Placeholder for a gift without details: it has no name, a hook gave it, or notices are off."""
 
 for _cls in (Captured, PaymentNotice):
     register(_cls, name=f"triobot.{_cls.__name__}")
@@ -68,8 +68,8 @@ class Paid(Generic[T_co]):
         item: the item bought, as passed to `charge`.
         key: idempotency key for everything that the payment grants; never changes.
         payer: the user who paid, if the platform named one.
-        redelivered: Whether an earlier run of the aside began with this payment, and failed or was ended.
-        uncertain: Whether the goods may have been given before: the money was captured before a backup was
+        redelivered: whether an earlier run of the aside began with this payment, and failed or was ended.
+        uncertain: whether the goods may have been given before: the money was captured before a backup was
             restored, and an operator has released the payment.
         reference: the platform's name of the payment, for receipts and questions to the platform: a button's
             ``ref_id``, or an invoice's id. Empty if an older version, which didn't store references,
@@ -87,7 +87,7 @@ class Paid(Generic[T_co]):
 
 
 def paid_of(captured: Captured) -> Paid[Any]:
-    """Return the captured money as the author's code gets it.
+    """Convert captured money to the `Paid` that the author's code gets.
 
     Raises:
         RecordError: this program cannot decode the item.
@@ -158,7 +158,7 @@ def refuse_without_aside(table: Table, chat_id: ChatId, item: object) -> None:
 
 
 def is_the_ledgers(services: Services, seq: int, event: Event | None) -> bool:
-    """Pass a payment's callback on to the ledger; return whether the event is such a callback."""
+    """Pass `event` to the ledger if it is a payment's callback; return whether it is."""
     if services.payments is None or not isinstance(event, PayCallback | InvoiceCallback):
         return False
     services.payments.hint(seq, event)
@@ -239,7 +239,7 @@ def tell_ledger(shared: Shared, what: str, call: Callable[[], Awaitable[object]]
 
 @final
 class Giving:
-    """Giving of the goods for a payment, by the payment's aside.
+    """The delivery of a payment's goods by the payment's aside.
 
     The aside's normal end settles the payment, in the transaction that stores the end. Any other end makes
     the ledger deliver the payment again.
@@ -247,7 +247,7 @@ class Giving:
     Attributes:
         paid: the payment.
         ending: the effect of the conversation's end on the payment; None before the end.
-        alone: whether this was the first failure, and no waiting charge can tell the user.
+        alone: whether this was the first failed delivery, and no charge waits that can tell the user.
         owes: whether this conversation's end decides the payment; False after `continue_as`, which has
             settled the payment.
 
@@ -312,16 +312,16 @@ class Giving:
         return (self.ending or "handed_over") if self.owes else None
 
     def handled(self, error: BaseException | None, felt: bool) -> None:
-        """Record how the code that gives the goods ended. Only this end settles the payment, not the end of a
-        hook.
+        """Record how the code that gives the goods ended. This end settles the payment; the end of a hook
+        doesn't.
 
         Args:
             felt: whether a cancellation was raised in the code.
         """
         # A cancelled function that ended normally, such as under a shield, has given everything.
         self._given = error is None and not felt
-        # If nothing was given, the code has failed, was cancelled or handed over, or called `continue_as`.
-        # Only the last case is checked here.
+        # Without `_given`, the code failed, was cancelled, or called `continue_as`. Only the last case is
+        # checked here.
         self._goes_on = error is not None and continue_in(error) is not None
 
     def conclude(self, error: BaseException | None, *, goes_on: bool, replaying: bool) -> Sequence[Write]:
@@ -362,7 +362,7 @@ class Giving:
 
 
 def _gift(route: Route, chat_id: ChatId, args: Sequence[object], key: str) -> Gift | None:
-    """Describe the current action. Return None in a hook, which acts the same around every route."""
+    """Return the current action's line and values; None in a hook, which acts the same around every route."""
     own = getattr(route.handler, "__code__", None)
     if route.hooks and all(frame.f_code is not own for frame, _ in running_frames()):
         return None
