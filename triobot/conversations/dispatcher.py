@@ -1,4 +1,4 @@
-"""The dispatcher: it brings accepted events to their chats, in order.
+"""The dispatcher: passes accepted events to their chats, in order.
 
 The inbox reader returns the events, the registry has the chats, and tasks run the conversations. The
 dispatcher routes the events, and starts and stops these parts. A chat with a full mailbox is *behind*: its
@@ -39,7 +39,7 @@ class Dispatcher:
     """Routes the events of all chats.
 
     Attributes:
-        inbox: returns the events to route.
+        inbox: reader of the events to route.
         tasks: tasks of the running conversations.
         chats: chats in memory.
     """

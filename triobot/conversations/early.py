@@ -4,18 +4,18 @@ A bot without this module is also correct, but slower: each event is stored firs
 inbox. With one connection, an echo then takes twice as many instructions, and a turn of `ask` takes a third
 more. Only `triobot.runtime.work` knows whether there is an early door.
 
-An event that a waiting conversation takes is given to the conversation at once. One transaction stores the
+If a waiting conversation takes an event, the conversation gets the event at once. One transaction stores the
 event, the record that takes the event, and all later records that exist by then. Sends wait for that
 transaction. If the store has no room, or has stored the event before, the chat is reloaded from the store.
 
-A new conversation could not be reloaded in that way, as nothing of it is stored. So its code runs only after
-its event is stored. If an event would start a conversation in a chat that isn't in memory, the first record
-is stored in the event's own row (`begun`). The transaction itself checks again that the chat is at rest: no
-other event of the chat waits, and no conversation is stored. Most conversations end normally before any
-further record has to be durable. Of such a conversation, only the event's row is ever stored. A conversation
-that waits, or that has further records to store, gets a row and a journal of its own (`JournalWriter`). If
-the process ends while a conversation is busy, the next process writes that row and journal first, and then
-revives the conversation like any other.
+A new conversation could not be reloaded in that way, because the store has no record of it. So its code runs
+only after its event is stored. If an event would start a conversation in a chat that isn't in memory, the
+first record is stored in the event's own row (`begun`). The transaction itself checks again that the chat is
+at rest: no other event of the chat waits, and no conversation is stored. Most conversations end normally
+before any further record has to be durable. For such a conversation, only the event's row is ever stored. A
+conversation that waits, or that has further records to store, gets a row and a journal of its own
+(`JournalWriter`). If the process ends while a conversation is busy, the next process writes that row and
+journal first, and then revives the conversation like any other.
 
 All other events are stored first. A filter that runs here gets an event without a row number, and so can't
 recognize the event later.
@@ -69,7 +69,7 @@ class Begins:
 
     Attributes:
         first: the first record of the conversation.
-        words: the first record's text in the event's row.
+        words: the encoded first record, as stored in the event's row.
         owner: the conversation's owner.
         reads: whether the transaction is to read the chat's data.
         values: the chat's data; None if the data must be read from the store later.
@@ -155,7 +155,7 @@ class EarlyDoor:
         return acceptance
 
     def accept(self, event: Event, arrival: Arrival) -> EarlyEvent | Coming:
-        """Give an event to the conversation that waits for it, or return how the event is to be stored."""
+        """Deliver an event to the conversation that waits for it, or return the `Coming` to store first."""
         if (
             type(event) in _BEGINNERS
             and event.chat_id not in self.coming
@@ -245,8 +245,8 @@ class EarlyDoor:
         """Start the conversation that begins with an event, which is durable now.
 
         Returns:
-            False if nothing began, so that the dispatcher must get the event. So it is if the chat came into
-            memory while the event was being stored.
+            False if no conversation began, for example because the chat came into memory while the event was
+            being stored. Then the dispatcher must route the event.
         """
         self.over(coming, known=True)
         work = self._shared.work
@@ -255,7 +255,7 @@ class EarlyDoor:
         if work.nursery is None or row.chat_id in self._actors:
             self._declined.add(row.seq)
             return False
-        # This is the store's task, and a conversation's task must not have its context.
+        # The store's task runs this code; a conversation's task must not inherit that task's context.
         work.nursery.parent_task.context.run(self._run, coming.event, coming.begins, row)
         return True
 

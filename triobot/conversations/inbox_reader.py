@@ -1,4 +1,4 @@
-"""The inbox reader: one cursor over the accepted events, which are routed in the order of acceptance.
+"""The inbox reader: returns the accepted events to route, in the order of acceptance.
 
 Normally, events come through a memory channel. When the channel is full, the reader falls *behind*: it then
 reads all events from the inbox, until the inbox has no more.
@@ -45,7 +45,7 @@ class InboxReader:
         # Behind from the start: the last process may have left events in the inbox.
         self.behind = True
         self.cursor = self._sent = 0
-        # How many events have come that the channel doesn't bring.
+        # Number of accepted events that were not sent to the channel.
         self._news = 0
         self._page: Iterator[tuple[InboxRow, Event | None]] = iter(())
         # Rows beyond the cursor that were routed ahead of their turn: calls that a chat's own code has made.

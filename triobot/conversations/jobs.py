@@ -101,7 +101,7 @@ class JobClock:
         self._commits = shared.commits
         self._known: dict[str, KnownJob] = {}
         self._stirred = trio.Event()
-        # This lock is held from the check for a living run until the start, so that an operator's start and a
+        # Held from the check for a living run until the start, so that an operator's start and a
         # start at a due time can't both pass the check.
         self._beginning = trio.Lock()
         self.reckoned = trio.Event()
@@ -208,7 +208,7 @@ class JobClock:
             await self._begin(found, known, Tick(job.schedule.moment(now)), f"by hand {now}")
 
     async def _begin(self, name: str, known: KnownJob, tick: Tick, once: str) -> None:
-        """Begin a run of the job, whose state becomes `known`."""
+        """Store the start of a run together with `known`, the job's new state."""
         call = Call(SHARED, self._jobs[name][0].name, (), tick, place=Place.BESIDE)
         await self._chat_calls.begin(call, once, name, [put_known({**self._known, name: known})])
         self._known[name] = known

@@ -1,10 +1,10 @@
 """The writer of a conversation's journal: it decides when records become units of the commit queue.
 
-All that a run appends during one step of its Trio task is one unit. The unit has the records, the consumption
-of the events that the records take, changes of the chat's data, and the conversation's state; `units` gathers
-all these. A unit is stored completely or not at all, and never before an earlier unit. If a conversation ends
-normally before anything of it is durable, the store gets only the consumption of its event. The writer knows
-the run and its row, but no conversation.
+All records that a run appends during one step of its Trio task are one unit. The unit also has the
+consumption of the events that the records take, changes of the chat's data, and the conversation's state;
+`units` gathers all these. A unit is stored completely or not at all, and never before an earlier unit. If a
+conversation ends normally before anything of it is durable, the store gets only the consumption of its event.
+The writer knows the run and its row, but no conversation.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class JournalWriter(Host):
         successor: the conversation that takes this one's place after `continue_as`; None without one, and if
             the conversation ends otherwise.
         ends: the writes of the conversation's end, once the run has ended; the chat's actor stores them.
-        repeated_ids: effects that this process runs, and that may also have happened before a crash.
-        watched: gets each record, for a replay check; else None.
+        repeated_ids: effects that this process runs again, because they may have happened before a crash.
+        watched: function that gets each record for a replay check; None without a check.
     """
 
     _shared: Shared
@@ -154,9 +154,9 @@ class JournalWriter(Host):
         self.written = self._shared.commits.add(writes, self)
 
     def conclude(self, record: Record | None = None) -> Sequence[Write]:
-        """Stop after the run's last record; without one, a parked conversation ends.
+        """Stop writing after the run's last record `record`; None for the end of a parked conversation.
 
-        Return the writes of the end, which `ends` has afterwards; none if the writer had stopped.
+        Set `ends` to the writes of the end, and return them; none if the writer had stopped already.
         """
         if self.over:
             return ()

@@ -1,10 +1,10 @@
-"""The operations of a conversation: what its author's code does through a chat's handle.
+"""The operations of a conversation, which the author's code performs through a chat's handle.
 
 Each wait and each effect of an author's code is an operation of the conversation's run (`triobot.engine`).
 The run gives the operation a structural id, records its outcome, and returns the recorded outcome on replay.
 `Operations` adds the chat's part: which task may begin an operation, the order of sends in the chat, and the
-answers to button presses. It stands above the conversation and the chat's actor, and brings the two together:
-a conversation that was evicted meets its own actor, never the chat's next actor.
+answers to button presses. `Operations` connects a conversation with the actor that started it. An evicted
+conversation keeps that actor, even if the chat has a new actor by then.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ class Operations:
 
     async def done(self, own: Id, kind: OperationKind) -> Sequence[Write]:
         """Return the writes that record an operation as done, for the transaction of the operation's work."""
-        # So a crash keeps both the record and the work, or neither. Otherwise a restart would run the
-        # operation again, although its work is done.
+        # One transaction keeps both the record and the work at a crash, or neither. Otherwise a restart would
+        # run the operation again, although its work is done.
         writer = self.conversation.writer
         if writer is None or writer.over or self.conversation.dead:
             return ()
@@ -274,7 +274,7 @@ class Operations:
     def typing(self) -> AbstractContextManager[None]:
         """Show the typing indicator while the block runs.
 
-        The start and end of the block are no checkpoints, because a replay has no checkpoints there.
+        Entering and leaving the block are no checkpoints, as on replay.
         """
         self.enter(OperationKind.TYPING)
         return nullcontext() if self.conversation.replaying else self.services.outbox.typing(self.chat_id)

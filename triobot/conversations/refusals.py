@@ -1,6 +1,6 @@
 """Events that no conversation takes: they are counted, dropped, or answered with a text.
 
-A chat whose conversation is parked tells its user so, and offers a way out.
+If a chat's conversation is parked, the user is told, and can start another conversation instead.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .texts import Texts
 log: Final = logging.getLogger("triobot.conversations")
 
 AGAIN: Final = 60_000
-"""Milliseconds during which a chat is told at most once that its conversation can't go on."""
+"""Minimum milliseconds between two messages to a chat about its parked conversation."""
 TOLD: Final = f"{OURS}parked"
 """Key under which a chat stores the times and offers of its messages about parked conversations."""
 # Milliseconds that a user needs to read the offer: a command that is repeated sooner doesn't accept the
@@ -243,7 +243,7 @@ class Refusals:
             self._shared.cleanup.tidy(self._chat_id, SendMessage(self._chat_id, said))
 
     def question_of(self, event: Event) -> str | None:
-        """Return an id of what the event is for: a form, a board, or a button of a question."""
+        """Return the id of the form, the board, or the question's button that the event answers."""
         if isinstance(event, Submission):
             return f"{self._chat_id}:{event.message_id}"
         token = token_of(event)

@@ -1,7 +1,7 @@
-"""The chats in memory: one `ChatActor` for each chat in which something goes on.
+"""The chats in memory: one `ChatActor` for each chat with conversations or waiting events.
 
-A chat comes into memory with an event, or is loaded from the store. A chat leaves memory when nothing goes on
-in the chat any more. If there are too many chats, the chats with the oldest events are evicted.
+A chat comes into memory with an event, or is loaded from the store. A chat without conversations and waiting
+events leaves memory. If there are too many chats, the chats with the oldest events are evicted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .tasks import ConversationTasks
 from .timers import Waking
 
 KEPT: Final = 10_000
-"""Number of chats in memory above which waiting chats are evicted."""
+"""Number of chats in memory above which resting chats are evicted."""
 LOOKED_AT: Final = 32
 
 
@@ -121,7 +121,7 @@ class ChatRegistry:
         self._load(again)
 
     def drop(self, actor: ChatActor) -> None:
-        """Remove from memory a chat in which nothing goes on any more."""
+        """Remove from memory an empty chat, or a chat that is being evicted."""
         if self.actors.get(actor.chat_id) is actor:
             del self.actors[actor.chat_id]
             self._shared.keeping.drop(actor.chat_id)

@@ -2,8 +2,8 @@
 
 `RunningSet` has the live conversations by owner, and the asides beside them. A conversation belongs to the
 chat or, with ``per="sender"``, to one member. A member's event goes to the member's own live conversation if
-there is one, else to the chat's live conversation. `ChatRouting` decides what becomes of an event, for
-`ChatActor` to carry out.
+there is one, else to the chat's live conversation. `ChatRouting` decides about an event, and
+`ChatActor` carries out the decision.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _IS_WAITING: Final = attrgetter("is_waiting")
 W = TypeVar("W", Wait, Watch)
 Waits: TypeAlias = Sequence[Wait]
 MANY: Final = 8
-"""With fewer live conversations than this, every event is offered to all of them."""
+"""Number of live conversations below which every event is offered to all of them."""
 
 
 def _saw(taker: Wait | Watch, event: Event, at: int | None) -> bool:
@@ -101,7 +101,7 @@ class RunningSet:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a reload from the store would bring back everything that runs here."""
+        """Whether all conversations wait and no aside is due, so that a reload would restore all of them."""
         return not self.asides_due and all(map(_IS_WAITING, self.all()))
 
     def all(self) -> list[Conversation]:
@@ -109,7 +109,7 @@ class RunningSet:
         return [*self.asides[::-1], *self.live.values()]
 
     def concerned(self, event: Event) -> list[Conversation]:
-        """Return the conversations that may see an event (`concerns`), the newest aside first.
+        """Return the conversations that may get an event (`concerns`), the newest aside first.
 
         Other members' conversations are left out where possible: a group may have thousands of them.
         """
@@ -118,8 +118,8 @@ class RunningSet:
             return self.all()
         own = [self.live[owner] for owner in (None, sender.id) if owner in self.live]
         if (token := routing.token_of(event)) is not None:
-            # A member may press the button of another member's question, and is then told that the question
-            # isn't for him.
+            # A member may press the button of another member's question. The answer is then that the question
+            # is not for this member.
             own += [
                 one
                 for one in self.live.values()
@@ -253,7 +253,7 @@ class RunningSet:
     # --- stops
 
     def take_out(self, which: Callable[[Delivery], bool]) -> Sequence[Delivery]:
-        """Remove the starts that wait for an end, if `which` is true for the event. Return the events."""
+        """Remove starts that wait for an end, if `which` is true for the start's event; return the events."""
         dropped = [due.delivery for due in self.asides_due if which(due.delivery)]
         self.asides_due = [due for due in self.asides_due if due.delivery not in dropped]
         for conversation in self.all():

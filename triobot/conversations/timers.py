@@ -2,15 +2,15 @@
 
 Deadlines are wall times, as a journal has no other times. The sleep until a deadline is measured by Trio's
 clock, which can't be set. `Timepiece.wait` sleeps for at most a minute at a time, and so notices a machine
-that slept or a clock that was set. After such a jump of the time of day, all sleepers are woken, and set
-their deadlines anew.
+that slept or a clock that was set. After such a jump of the time of day, the task wakes all sleepers, which
+set new deadlines.
 
-Conversations that are not in memory are revived from the store when their deadlines have passed. Their
-deadlines are moved only by the revival: a journal records the sum of the clock's jumps up to the journal's
-last turn (`triobot.engine.records.times_of`). So the conversations must be revived early enough. After a jump
-forward, conversations are revived too early, and set their deadlines anew. After a jump back, conversations
-would be revived too late, so the store moves all their deadlines to an earlier time. The sum of all jumps is
-stored before any write that depends on the sum, because one writer stores both in order.
+Conversations that are not in memory are revived from the store when their deadlines have passed. Only the
+revival moves their deadlines: a journal records the sum of the clock's jumps up to the journal's last turn
+(`triobot.engine.records.times_of`). So the conversations must be revived early enough. After a jump forward,
+conversations are revived too early, and set their deadlines anew. After a jump back, conversations would be
+revived too late, so the store moves all their deadlines to an earlier time. The sum of all jumps is stored
+before any write that depends on the sum, because one writer stores both in order.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class Waking:
     def jumped(self, by: int) -> None:
         """Record a jump of the time of day, and schedule a new reading of all deadlines.
 
-        Any code that reads the clock may call this, so this method only schedules work.
+        Any code that reads the clock may cause this call, so the method only schedules work.
         """
         writes: list[Write] = [self._written()]
         if by < 0:

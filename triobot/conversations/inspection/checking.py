@@ -46,9 +46,9 @@ class Checked:
 
     Attributes:
         standing: point that the live run has reached.
-        group: Whether two people were seen in the chat.
+        group: whether two people were seen in the chat.
         set_by: total milliseconds by which the run's clock was set; None for an ended run.
-        judged: number of leading records that the revival has compared with the code already.
+        judged: number of leading records that another build may have written; the revival compares these.
     """
 
     stored: Stored
@@ -66,7 +66,8 @@ class ReplayCheck:
     """Replay-check of a bot's conversations.
 
     Args:
-        tell: called with the route's name and the divergence; by default, log an error and raise an alarm.
+        tell: called with the route's name and the divergence. By default, the check logs an error and raises
+            an alarm.
     """
 
     def __init__(self, tell: Tell | None = None) -> None:

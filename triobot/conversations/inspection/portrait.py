@@ -73,7 +73,7 @@ def portray(actor: ChatActor) -> Portrait:
 
 
 def _room(actor: ChatActor) -> str:
-    """Return the name and key that a signal in the room has; the room's number if no signal has both."""
+    """Return the room's name and key from one of its signals; without a signal, the room's number."""
     events = [conversation.facts.event for conversation in actor.running.all()] + [
         queued.event for queued in actor.mailbox.waiting
     ]

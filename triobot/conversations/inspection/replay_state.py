@@ -138,7 +138,7 @@ def _is_large(value: object) -> bool:
 
 
 def _digest(text: str) -> str:
-    """Return a short text unchanged, but of a longer text a digest: no user's words leave a conversation."""
+    """Return a short text unchanged, and a digest of a longer text, to keep users' words out of reports."""
     return text if len(text) < 8 else blake2b(text.encode(), digest_size=8).hexdigest()
 
 

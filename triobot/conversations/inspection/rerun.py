@@ -1,4 +1,4 @@
-"""Dry run: replay a journal with the current code, and find where the code waits after that.
+"""Dry run: replay a journal with the current code, and find where the code waits at the journal's end.
 
 A dry run sends nothing, runs no step, stores nothing and gets no events. The code between operations runs
 again. Code that doesn't wait or end within some seconds is abandoned.
@@ -41,8 +41,7 @@ from ..services import Services
 from ..shared import Shared
 from .replay_state import ReplayState, standing_of
 
-# Number of scheduler rounds. The refusal of all operations of a conversation needs a few rounds for each
-# operation.
+# Scheduler rounds to wait for the run's end. Each cancelled operation needs a few rounds.
 _PATIENCE: Final = 1000
 
 _UNTOUCHED: Final[Any] = object()
@@ -95,7 +94,7 @@ class Rerun(Host, RunOwner):
 
     Attributes:
         divergence: why the replay stopped before the journal's end; None if the replay reached the end.
-        hangs: Whether `divergence` is a timeout: the code neither waited nor ended in time.
+        hangs: whether `divergence` is a timeout: the code neither waited nor ended in time.
         changed: operations whose arguments differ from the recorded arguments; the replay accepted these
             operations.
     """

@@ -49,7 +49,7 @@ class Buttons(Generic[K_co]):
     """Inline keyboard: labels by key, in rows of `columns`. A key may have any type that `keys` can encode.
 
     ``a + b`` appends the rows of `b` to the rows of `a`; the key's type is the union of both. ``len(a)``
-    counts the buttons, links included. So a keyboard without buttons is false.
+    counts the buttons, links included. So an empty keyboard is false in a condition.
 
     Examples:
         >>> size = Buttons({"s": "Small", "l": "Large"}, columns=2)
@@ -76,7 +76,7 @@ class Buttons(Generic[K_co]):
         return sum(len(row) for row in self._rows)
 
     def link(self, label: str, url: str) -> Buttons[K_co]:
-        """Return the buttons with another row, a button that opens `url`."""
+        """Return the keyboard with one more row: a button that opens `url`."""
         none: Mapping[K_co, str] = {}
         return _with_rows(Buttons(none), (*self._rows, (LinkButton(label, url),)))
 
@@ -114,7 +114,7 @@ def _with_rows(buttons: Buttons[L], rows: tuple[tuple[Choice[L] | LinkButton, ..
 
 
 def keys_of(buttons: Buttons[L], front: str = LASTING) -> dict[object, L]:
-    """Return the keys of all choices, by their buttons' data.
+    """Map each button's data to the button's key, without links.
 
     Args:
         front: token of the question to which the buttons belong.

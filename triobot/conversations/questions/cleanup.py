@@ -3,9 +3,9 @@
 No conversation waits for these operations.
 
 A text is *owed* if a message must show this text because the message's question is over. An owed text is
-stored with the turn that ends the question, and deleted once the message shows it. So after a crash in
-between, the next start removes the old buttons. The failure message of a conversation is owed in the same
-way, until it is sent.
+stored with the turn that ends the question, and deleted once the message shows it. After a crash in between,
+the next start edits the message, and so removes the old buttons. The failure message of a conversation is
+owed in the same way, until it is sent.
 
 Recently answered questions are remembered, to recognize the second click of a double click.
 """
@@ -45,7 +45,7 @@ OWED: Final = f"{OURS}untidy"
 _SAY: Final = "say "
 _PAGE: Final = 256
 CLEANUPS: Final = 64
-"""Number of a chat's cleanup operations in flight above which further unstored operations are skipped."""
+"""Limit of a chat's cleanup operations in flight; further operations are skipped unless stored."""
 
 
 @final
@@ -90,7 +90,7 @@ class _Owed:
     """Text that a message must show, or that must be sent.
 
     Attributes:
-        kept: Whether the turn that ended the question or conversation is being stored, or is stored.
+        kept: whether the turn that ended the question or conversation is being stored, or is stored.
     """
 
     chat_id: ChatId
@@ -144,7 +144,7 @@ class Cleanup:
     async def _perform(
         self, operation: Operation[object], owed: _Owed | None = None, taken: EarlyEvent | None = None
     ) -> None:
-        """Send an operation, unless it shows an owed text that is no longer owed. Then settle the text.
+        """Send an operation and settle its owed text. Skip the operation if the text is no longer owed.
 
         The text is settled once the operation was sent, was skipped or has failed. But if the program's stop
         prevents the delivery, the text stays owed, and the next start sends the operation.
@@ -234,8 +234,8 @@ class Cleanup:
         """Drop the text owed to a message, because the conversation's next operation changes the message.
 
         Args:
-            recorded: whether the next operation is replayed. A replayed operation ended before the text was
-                owed.
+            recorded: returns whether the next operation is replayed. A replayed operation ended before the
+                text was owed, and so drops no text.
         """
         owed = self._owed.get(chat_id, {}).get(message_id)
         if owed is not None and not recorded():

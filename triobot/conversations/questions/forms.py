@@ -54,7 +54,7 @@ _FIELDS: Final = "it has str, int, bool, Literal and Enum, and a default for wha
 @final
 @guarded
 class Field:
-    """Appearance of a form's field, where this appearance doesn't follow from the type.
+    """Appearance of a form's field, to override the appearance that follows from the field's type.
 
     Attributes:
         label: text beside the field; by default, the attribute's name.
@@ -115,7 +115,7 @@ class FormOf(Generic[T]):
         self._known = known_fields(cls)
 
     def check(self, prefill: object) -> None:
-        """Check the value with which the form is filled before the user sees it.
+        """Check the value that prefills the form.
 
         Raises:
             ConfigError: `prefill` is not an instance of the class.

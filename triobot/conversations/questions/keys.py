@@ -1,4 +1,4 @@
-"""Encoding of a button's key as text: by its value and its class's name, never by its position.
+"""Encoding of a button's key as text, from the key's value and class name, not the button's position.
 
 So a deploy that reorders options can't turn "No" into "Yes". Button data may be years old, or forged. A text
 is only decoded if the decoded key encodes to exactly this text.

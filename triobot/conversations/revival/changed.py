@@ -46,7 +46,7 @@ class Changed:
     Attributes:
         judge: the comparer, with its findings.
         rests: the operations at which the conversation waited.
-        again: Whether a question on the screen has other buttons now.
+        again: whether a question on the screen has other buttons now.
         took: the event that the newest wait has taken.
     """
 
@@ -97,6 +97,6 @@ class Changed:
 
 
 def told_of(op: OpenOperation) -> Told:
-    """Return an operation, as it begins now, in the form that is compared."""
+    """Convert an operation of the current code to the form that the judge compares."""
     sites = op.sites
     return Told(op.id, op.kind, op.print, sites if isinstance(sites, list) else [sites] if sites else [])

@@ -1,4 +1,4 @@
-"""The author's code that runs with a store: its build, and the sites of its operations.
+"""The author's code that runs with a store: the code's build, and the sites of its operations.
 
 Each record has a site: the author's line from which the operation came. A revival with the same build
 compares nothing; `changed` compares the journals of other builds.
@@ -108,7 +108,7 @@ class Code:
         return {**self._expected, **self.sites.present}
 
     def _shapes_without_source(self, table: Table) -> Sequence[str]:
-        """Return shapes of functions without source: of the routes, and of their modules' other functions."""
+        """Return shapes of the routes' functions without source, and of other functions in their modules."""
         functions = [one for one in table.functions if isinstance(one, FunctionType)]
         without = [one for one in functions if not self.sites.has_source(one.__code__)]
         beside = [one for function in without for one in function.__globals__.values()]
@@ -146,7 +146,7 @@ class Code:
         return KeepCode(tuple(new), tuple(sites), deployed)
 
     def place(self, operations: Iterable[OpenOperation], stored: Stored) -> None:
-        """Set the sites of operations that a replay began: from the row, else from waiting tasks' frames."""
+        """Set the sites of the replay's open operations, from the row or else from the tasks' frames."""
         rests = read_rests(stored.row, stored.records)
         for op in operations:
             known = rests.get(op.id)

@@ -1,4 +1,4 @@
-"""Crash tracking: count process crashes while a conversation's code ran; park it at the third crash.
+"""Crash tracking: count process crashes during a conversation's code; park the conversation at the third.
 
 Code that kills the process (a crash in C, memory exhaustion, a loop without an ``await``) kills the process
 again after each revival. So at each step of a conversation's tasks, the conversation's number is written to
@@ -51,9 +51,9 @@ from ..workload import Workload
 T = TypeVar("T")
 log: Final = logging.getLogger("triobot.conversations")
 CRASHES: Final = 3
-"""Number of crashes after which a conversation is parked, if its code never reached a wait in between."""
+"""Number of crashes, with no wait reached in between, after which a conversation is parked."""
 DEATHS: Final = 5
-"""Number of crashes in a row that make a crash loop without a suspect. Fewer crashes may be manual kills."""
+"""Number of crashes in a row that count as a crash loop without suspects. Fewer may be manual kills."""
 LIVED: Final = 300.0
 """Seconds after which a process is stable: a later crash is no part of a crash loop."""
 FIRST_RETRY: Final = 3_600_000
@@ -297,7 +297,7 @@ class CrashCounts(trio.abc.Instrument):
         """Whether this build must not run the conversation, which has crashed the process too often."""
         if row.in_hand < CRASHES or row.id in self._tried:
             return False
-        # Changed code gets a try. If the code still crashes the process, that costs one crash.
+        # Changed code is tried once: at most one more crash.
         return row.id in self._suspects or (row.parked_because is not None and row.error == self.build)
 
     def retry(self, seq: int, chat_id: ChatId) -> None:
@@ -340,7 +340,7 @@ class CrashCounts(trio.abc.Instrument):
         return max((next_at - now) / 1000, 0)
 
     def tell_parked(self, name: str, seq: int, because: str, todo: str) -> None:
-        """Alert an operator that a conversation is parked, and give the number of parked conversations.
+        """Alert an operator that a conversation is parked. The alarm has the number of parked conversations.
 
         An alarm is raised for the first parked conversation of its route in this run, for the tenth, the
         hundredth, etc.

@@ -136,7 +136,7 @@ async def _pending(actor: ChatActor, after: int) -> Sequence[InboxRow]:
 def _follow(
     actor: ChatActor, conversation: Conversation, stored: Stored, waiting: Sequence[Delivery]
 ) -> None:
-    """If an interrupt was ending the conversation, start the interrupt's route after the end."""
+    """Schedule the interrupt that was ending the conversation, if any: its route starts after the end."""
     delivery = next((one for one in waiting if one.seq == stored.interrupted_by), None)
     if delivery is None:
         return
@@ -212,7 +212,7 @@ class CatchingUp:
         self._back = trio.Event()
 
     def room(self, actor: ChatActor) -> None:
-        """Load a chat, or read further events of a chat that was behind, and has room again."""
+        """Schedule the load of a chat, or further reading for a chat that was behind and has room again."""
         if actor.mailbox.behind and (actor.loading or actor.routing.has_room):
             self._stalled[actor] = None
             self._stall.set()
@@ -292,7 +292,7 @@ class CatchingUp:
             self._back.set()
 
     async def _look_at_those_that_waited(self, actor: ChatActor) -> None:
-        """Deliver waiting events in order. Once the mailbox is full, deliver only events that go ahead."""
+        """Deliver waiting events in order. Once the mailbox is full, deliver only urgent events."""
         mailbox, seen, room = actor.mailbox, actor.mailbox.cursor, True
         while not self._work.stopping and seen < mailbox.latest:
             latest = mailbox.latest
@@ -323,7 +323,7 @@ class CatchingUp:
 
 
 def unreadable(shared: Shared, row: InboxRow) -> None:
-    """Consume an unreadable row; but leave signals and calls for another version, and raise an alarm."""
+    """Consume an unreadable row. A signal or call instead stays for another version, with an alarm."""
     work = shared.work
     call = asked_of(stored_event(row))
     if isinstance(call, Call) and isinstance(call.value, Tick):

@@ -1,8 +1,8 @@
 """Beginnings, journals and waiting operations of conversations, as the store has them.
 
 A conversation's beginning is the conversation's first record. The row of the event that began the
-conversation may contain this record. Then the row stands for the conversation until the conversation's own
-rows are stored.
+conversation may contain this record. Until the conversation's own rows are stored, the event's row is its
+only row.
 """
 
 from __future__ import annotations
@@ -101,11 +101,11 @@ def open_run(
         untold: whether to omit an input that is just a platform's event; `tell` adds the input later.
 
     Returns:
-        The record, the value as the code gets it, and None. If the input can't be recorded: a record without
-            input, the value as it is, and the error with which the conversation is to fail.
+        The record, the value that the code gets, and None. If the input can't be recorded: a record without
+            input, the unchanged value, and the error that the conversation must raise.
     """
     value, seed = opening.value, os.urandom(_SEED_BYTES).hex()
-    # Events of the platform are equal after decoding, so the value need not be recorded besides the event.
+    # A decoded platform event equals the original, so a value that is the event isn't recorded twice.
     same = value is opening.event and type(value).__module__ == Join.__module__
     if untold and same and not opening.args:
         return begun(route.name, time=now, seed=seed, codec=CODEC, jumped=jumped), value, None
@@ -169,7 +169,7 @@ async def write_out(store: Store) -> int:
 
 
 def begun_journal(row: InboxRow) -> Journal | None:
-    """Return the journal of the conversation that a row stands for; None for any other row."""
+    """Return the journal of the conversation that begins in this row; None if none does."""
     if row.begun is None:
         return None
     try:
@@ -346,7 +346,7 @@ def write_rests(position: int, operations: Sequence[OpenOperation], last: object
 
 
 def moved_rests(position: int, stored: Stored) -> str | None:
-    """Encode the waiting operations of a row for a new position; no newer record has changed them."""
+    """Encode the row's waiting operations again for a new position, as no newer record has changed them."""
     told = [attrs.astuple(one) for one in read_rests(stored.row, stored.records).values()]
     return json.dumps((position, told)) if told else None
 

@@ -1,4 +1,4 @@
-"""Declared routes, the table of all routes, and checks for declarations that make no sense.
+"""Declared routes, the table of all routes, and checks that find contradictory declarations.
 
 Every mistake is found before the first event, and its error describes the correction.
 """
@@ -67,8 +67,8 @@ class Route:
     """Declared coroutine function: kind, filter, and name in logs and in the store.
 
     Attributes:
-        bare: Whether the route was declared without a filter.
-        per_sender: Whether each member of a group has a conversation of their own.
+        bare: whether the route was declared without a filter.
+        per_sender: whether each member of a group has a conversation of their own.
         version: version of the route's code.
         formerly: former names, oldest first.
         function: the name made of module and function.
@@ -128,7 +128,7 @@ class Table:
 
     Attributes:
         rooms: routes of rooms, tried only for signals to their own rooms.
-        of_room: Whether this is a room's table, which drops a signal that nothing takes.
+        of_room: whether this is a room's table, which drops a signal that nothing takes.
     """
 
     ignored: Sequence[Ignored]
@@ -153,8 +153,7 @@ class Table:
         def those(kind: RouteKind) -> tuple[Route, ...]:
             return tuple(route for route in routes if route.kind is kind)
 
-        # The route that takes any message or join comes last. The routes that have only their router's filter
-        # come before that route.
+        # Routes with only their router's filter come late, the route that takes any message or join last.
         conversations = sorted(
             those(RouteKind.CONVERSATION), key=lambda route: (route.bare, _takes_all(route))
         )
@@ -263,7 +262,7 @@ def route_name(handler: Callable[..., object]) -> str:
 
 
 def check_name(name: object, what: str) -> str:
-    """Check a route's name, and return it. `what` is the name of the argument.
+    """Return `name` if it is valid as a route's name. `what` is the argument's name for errors.
 
     Raises:
         ConfigError: the name can't be stored.
@@ -277,7 +276,7 @@ def check_name(name: object, what: str) -> str:
 
 
 def check_names(formerly: object) -> tuple[str, ...]:
-    """Check a route's former names, and return them.
+    """Return a route's former names as a tuple, if they are valid.
 
     Raises:
         ConfigError: `formerly` is not several names, or a name can't be stored.
@@ -300,7 +299,7 @@ def is_per_sender(per: object) -> bool:
 
 
 def check_version(version: object) -> int:
-    """Check a route's version, and return it.
+    """Return `version` if it is valid as a route's version.
 
     Raises:
         ConfigError: `version` is not a whole number from 1.
@@ -400,8 +399,8 @@ def _takes_all(route: Route) -> bool:
 
 
 def _check_reachable(table: Table) -> None:
-    """Check that each route can start: no route's events are all taken by earlier routes."""
-    # What earlier filters take, by one of the kinds to which such an event belongs.
+    """Check that each route can start: earlier routes must leave some of its events."""
+    # The events that earlier filters take, indexed by one of the kinds of each alternative.
     before: dict[KindPath, list[tuple[frozenset[KindPath], str]]] = {}
 
     def add(kinds: Kinds, named: str) -> None:

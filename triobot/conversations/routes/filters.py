@@ -48,12 +48,12 @@ class Setting:
 
     Attributes:
         username: name of the bot, which must follow the @ of a ``/command@name``.
-        group: Whether the chat is a group.
+        group: whether the chat is a group.
         seq: number of the event in the inbox; a counting filter counts each number once.
         at: event's time of arrival in wall milliseconds, which may be long before its turn.
         memory: filters' memory in this run of the bot, by a key of each filter; None for an event that isn't
             stored yet.
-        kept: the chat's data as text, by key; None if they are not loaded.
+        kept: the chat's data as text, by key; None if the data are not loaded.
     """
 
     username: str | None = None
@@ -76,7 +76,7 @@ Kinds: TypeAlias = frozenset[frozenset[KindPath]]
 
 
 def _unknown() -> Kinds:
-    """Return new kinds, which no other filter has."""
+    """Return kinds that differ from the kinds of every other filter."""
     return any_of((object(),))
 
 
@@ -102,9 +102,9 @@ class Filter(Generic[E_co]):
 
     Attributes:
         name: name in logs and errors.
-        signals: Whether the filter also takes signals.
-        kinds: the events that the filter takes, as far as that can be compared.
-        asks_kept: Whether the filter reads the chat's data.
+        signals: whether the filter also takes signals.
+        kinds: description of the events that the filter takes, for comparison with other filters.
+        asks_kept: whether the filter reads the chat's data.
 
     Examples:
         >>> from triobot.filters import command, join, text
@@ -396,7 +396,7 @@ def when(condition: Callable[[Event], bool]) -> Filter[Event]:
 
 
 def kept(key: ReadKey[S], condition: Callable[[S], bool] | None = None) -> Filter[Event]:
-    """Take events of chats with a true value under a key, or with a value for which `condition` returns true.
+    """Take events of chats whose value under `key` is true or, with `condition`, meets the condition.
 
     The filter reads the same data as the chat's conversations; the journal records which conversation got the
     event. The data are loaded with the event, but only in bots with a route that uses `kept`. An empty slot
@@ -534,7 +534,7 @@ class Flood:
             key: sender of the event.
             seq: number of the event, larger than earlier numbers; an event that was counted and allowed stays
                 allowed.
-            at: time of arrival in milliseconds; a clock that was set back counts as stopped.
+            at: time of arrival in milliseconds; if the clock was set back, no time counts as passed.
         """
         sender = self._senders.get(key)
         if sender is None:

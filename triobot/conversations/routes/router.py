@@ -61,7 +61,7 @@ PerName: TypeAlias = Literal["chat", "sender"]
 MissedName: TypeAlias = Literal["once", "all", "skip"]
 
 
-# Default filter of an aside. The default isn't None, because None as an argument is a mistake.
+# Default filter of an aside. Not None: an author who passes None has made a mistake.
 _ONLY_BY_CODE: Final[Filter[Any]] = nothing()
 
 
@@ -74,7 +74,7 @@ async def _undecorated(_: object) -> None:
 
 @final
 class Declaration(Generic[Plain, Given]):
-    """Decorator for a coroutine function that takes a `Given`, or a `Plain` of any event."""
+    """Decorator for a coroutine function that takes a `Given`, or a `Plain` for events of any type."""
 
     def __init__(self, add: Callable[[Callable[..., Awaitable[None]]], None]) -> None:
         self._add = add
@@ -91,8 +91,8 @@ class Declaration(Generic[Plain, Given]):
 class Router:
     """Collection of routes, in the order of their lines; a bot includes the routers of other modules.
 
-    A router has no state of a run. Each function is declared once. Declarations that make no sense raise an
-    error when they are executed, or when the bot starts.
+    A router contains only declarations, no state of a running bot. Each function is declared once. Invalid
+    declarations raise an error when they are executed, or when the bot starts.
 
     Args:
         when: filter that all routes of this router share, in addition to their own; the filter also applies
@@ -142,7 +142,7 @@ class Router:
         that only has its router's filter is tried before the conversation without any filter.
 
         Args:
-            name: the route's name in the store and in logs, which stays when the function is moved. The
+            name: the route's name in the store and in logs, unchanged when the function is moved. The
                 default is the function's module and name; with this default, a moved or renamed function is
                 another route.
             formerly: former names, oldest first, as ``triobot journal list`` shows them. Conversations stored
@@ -313,7 +313,7 @@ class Router:
                 hours.
             missed: policy for due times at which no run could start, because no bot ran or the former run
                 still ran. ``"once"``: one run for all of them, with the last due time. ``"all"``: one run for
-                each of them, in order, but only for the newest 1,000. ``"skip"``: no run, except for a due
+                each due time, in order, but only for the newest 1,000. ``"skip"``: no run, except for a due
                 time less than a minute ago. `Tick.missed` is the number of due times without a run.
             name, formerly, version: as for `conversation`.
 
@@ -351,7 +351,7 @@ class Router:
         Errors and cancellations pass through the hook. The code after ``await call()`` runs when the function
         has ended, and again if the process crashes before the hook's end is stored. The function's normal end
         settles a payment, whatever the hook does after that. A second ``call``, or a ``call`` in a child
-        task, raises an error; that is an error of your program.
+        task, is your program's fault, and raises an error.
 
         Hooks don't apply to functions awaited inside a conversation, to steps, or to filters.
 
@@ -394,7 +394,7 @@ class Router:
         self._ignored.append(Ignored(self._behind(taken), say))
 
     def include(self, router: Router, /) -> None:
-        """Add another module's routes after the routes declared so far. That router's hooks wrap the routes.
+        """Add the routes of `router`, wrapped in its hooks, after the routes declared so far.
 
         Routes that the router declares later are not added.
 
@@ -457,7 +457,10 @@ class Router:
         self._routes.append(route)
 
     def _behind(self, taken: Filter[E]) -> Filter[E]:
-        """Try the shared filter first: a counting filter must count only events of this router."""
+        """Return the filter joined with the router's `when`.
+
+        `when` is tried first: a counting filter must count only events of this router.
+        """
         shared = self._when
         if shared is None:
             return taken

@@ -1,4 +1,4 @@
-"""Routing: one table decides where an event goes; the first row that takes the event gets it.
+"""Routing: a table decides where an event goes. The first row that takes the event decides.
 
 The table is `ROWS`. Rows with `jumps` take an event before the chat's queued events. A block that opens is
 also offered the queued events. "Live" means the live conversation of the event's sender, if there is one,
@@ -13,10 +13,10 @@ chat, such as the live conversation's: the called route starts as soon as the po
 A leave in a private chat ends all conversations of the chat before the leave goes through the table. A
 member's leave ends that member's conversation.
 
-A wait has the filter of a waiting conversation, and its policy for other events. It opens before its question
-is sent. Events given to the wait are in the run's mailbox until the task waits; then a record takes one
-event. Until this record is made, the events can be routed again. A watch has the filter for the events that
-end an open block.
+A wait has the filter of a waiting conversation, and its policy for other events. A wait opens before the
+question is sent. Events given to the wait are in the run's mailbox until the task waits; then a record takes
+one event. Until this record is made, the events can be routed again. A watch has the filter for the events
+that end an open block.
 
 Pure: functions return decisions, and callers act. If a filter of a route or block fails, `failed` is called,
 and the filter takes nothing. If a wait's filter fails, the error is raised in the wait's conversation.
@@ -85,7 +85,7 @@ class Delivery:
     """Event for a conversation, with its inbox row and its time of arrival.
 
     Attributes:
-        group: Whether the chat was known as a group at that time.
+        group: whether the chat was known as a group at that time.
     """
 
     seq: int
@@ -125,12 +125,12 @@ def _nothing(event: Event, setting: Setting) -> None: ...
 @final
 @attrs.define(eq=False)
 class Wait:
-    """An open wait. It opens before its question is sent, so that a fast answer is not missed.
+    """A wait of a conversation. The wait opens before its question is sent, so that no fast answer is missed.
 
     Attributes:
         look: the wait's filter.
         otherwise: policy for other events.
-        question: Whether the wait has buttons or a form of its own; such waits are tried before all others.
+        question: whether the wait has buttons or a form of its own; such waits are tried before all others.
         token: token of the wait's buttons; empty without buttons.
         also: additional filter of a question, tried like the filter of a wait without buttons.
         since: time of the turn that opened the wait, the same after a revival; newer waits are tried first.
@@ -141,7 +141,7 @@ class Wait:
             other senders.
         keys: digest of the keys of the question's buttons.
         shown: digest of the keys on the screen, which may be of an older build.
-        rests: Whether the task waits for this wait and nothing else.
+        rests: whether the task waits for this wait and nothing else.
         around: scopes around the waiting task.
         when_resting: called whenever the task begins to wait.
         ready: unread events that the wait was given, by inbox row; the wait is closed while there are `most`
@@ -197,7 +197,7 @@ class Wait:
     def __call__(self, delivery: Delivery) -> object:
         """Return the value to record for an event that the wait was given; `LEFT` for any other event.
 
-        So the wait itself serves as the filter of its operation.
+        The engine calls the wait as the filter of the wait's operation.
         """
         given = self.ready.get(delivery.seq)
         if given is None:
@@ -352,7 +352,7 @@ def interrupts(start: Start) -> bool:
 @final
 @frozen
 class Give:
-    """Decision to wake the wait with the answer, or to end the block with it.
+    """Decision to wake a wait, or to end a block, with `answer`.
 
     Only a payment's callback may go to a closed wait.
     """
@@ -379,7 +379,7 @@ Decision: TypeAlias = Drop | Start | Give | Queue | Expire | Halt | Order
 @final
 @frozen
 class Case:
-    """An event with everything that may take it.
+    """An event, with the filters, waits and blocks that may take the event.
 
     Attributes:
         failed: called for filters that raise.
@@ -401,7 +401,7 @@ class Case:
 
 
 def known(table: Table, event: Event | None) -> Event | None:
-    """Return the event; None if this bot doesn't have the event's route or room.
+    """Return the event if this bot has the called route or the signal's room; else None.
 
     A call is returned with the route's current name.
     """
@@ -445,7 +445,7 @@ def _walk(case: Case, rows: Iterable[Row]) -> Decision | None:
 
 
 def _asked(asked: Call | Halt | Order, case: Case) -> Start | Queue | Halt | Order:
-    """Decide where a call goes: to its position, once that is free. Stops and orders go ahead at once."""
+    """Decide where a call goes: to its position once the position is free. Stops and orders don't wait."""
     if not isinstance(asked, Call):
         return asked
     route = case.table.named(asked.name)
@@ -466,7 +466,7 @@ def _ignored(case: Case) -> Decision | None:
 
 
 def end(case: Case) -> Give | None:
-    """Return the open block that an event ends, if any. A block that opens later tries the event itself."""
+    """Return the decision to end an open block with the event, if a block's filter takes the event."""
     for watch in case.watches:
         if not watch.open or not concerns(case.event, watch.owner):
             continue
@@ -530,8 +530,8 @@ class Row:
     Attributes:
         name: name of the taker.
         take: returns the decision, or None to try the next row.
-        jumps: Whether the row takes an event before the chat's queued events.
-        within: Whether the row needs running conversations.
+        jumps: whether the row takes an event before the chat's queued events.
+        within: whether the row needs running conversations.
     """
 
     name: str

@@ -112,7 +112,7 @@ def happened(failed: Exception, live: Exception) -> None:
 
 
 def _with_causes(error: BaseException | None) -> None:
-    """Set the attached original errors as causes of unhandled errors of steps."""
+    """Set each original error attached by `happened` as the cause of the step's error."""
     for one in () if error is None else all_of(error):
         live = vars(one).pop(_LIVE, None)
         if live is not None and one.__cause__ is None:
@@ -159,7 +159,7 @@ def report(
 
 
 def put_away(failure: Exception, name: str, place: str, tracebacks: bool) -> None:
-    """Log errors that the cleanup raised when a conversation left memory. It continues later."""
+    """Log errors raised by the cleanup when a conversation left memory. The conversation continues later."""
     errors = [f"{kind_of(error)} at {_line_of(error, failure)}" for error in leaves(failure)]
     log.warning(
         "conversation %s of %s: cleanup raised while it was put away; it lives on: %s",
