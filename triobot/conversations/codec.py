@@ -116,7 +116,7 @@ _ERRORS: Final = {
 }
 
 _ROOM: Final = LARGEST_RECORD - 64 * 1024
-"""Number of characters in a record that remain for a value, besides the record's other fields."""
+"""Maximum number of characters of a value in a record; the rest is for the record's other fields."""
 
 CODEC: Final = ChatCodec(_ERRORS, largest=_ROOM)
 

@@ -1,9 +1,9 @@
 """The mailbox of a chat: the events that no conversation has taken, and the chat's position in the inbox.
 
-The mailbox is pure data: `ChatActor` decides and acts. It is bounded. Once the mailbox is full, the chat is
-*behind*: all its further events are read from the inbox, in order, until the inbox has no more of them.
-Urgent events of a chat that is behind are handled ahead of their turn, and skipped (*passed*) when their turn
-comes.
+The mailbox is pure data: `ChatActor` decides and acts. The mailbox is bounded. Once the mailbox is full, the
+chat is *behind*: all its further events are read from the inbox, in order, until the inbox has no more of
+them. Urgent events of a chat that is behind are handled ahead of their turn, and skipped (*passed*) when
+their turn comes.
 
 An interrupt, a leave or a stop may be handled ahead of older events for the same conversation. In this case,
 the older events are too late.
@@ -28,7 +28,7 @@ _BY_ROW: Final = attrgetter("seq")
 
 
 def ends(halt: Halt, delivery: Delivery) -> bool:
-    """Return whether a stop cancels the start that a delivery asks for."""
+    """Return whether a stop cancels the call in `delivery`; False if the event is no call."""
     asked = asked_of(delivery.event)
     return isinstance(asked, Call) and halt.ends(asked.name, asked.key)
 
@@ -75,7 +75,7 @@ class Mailbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether the limit is reached, with every waiting event counted."""
+        """Whether the number of waiting events, signals included, has reached the limit."""
         return len(self.waiting) >= MAILBOX
 
     def has_room(self, beside: Callable[[Delivery], bool]) -> bool:
@@ -154,5 +154,5 @@ class Mailbox:
         return delivery.seq < by and not is_signal(delivery.event)
 
     def stopped(self, delivery: Delivery) -> bool:
-        """Return whether a recorded stop cancels the start that a delivery asks for."""
+        """Return whether a recorded stop cancels the call in `delivery`."""
         return any(delivery.seq < seq and ends(halt, delivery) for seq, halt in self._halts)

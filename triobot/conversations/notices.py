@@ -1,4 +1,4 @@
-"""Notices for developers: facts about conversations; `triobot.studio.advice` has the words."""
+"""Notices for developers: facts about conversations. `triobot.studio.advice` has the notices' texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .running.lines import calling_line
 @final
 @guarded
 class Gift:
-    """What an aside did for a payment: the author's line, and the values used there."""
+    """An action of a payment's aside: the author's line, and the values used there."""
 
     line: str
     args: frozenset[str] = attrs.field(repr=False)

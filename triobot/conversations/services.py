@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 OnFailure: TypeAlias = Callable[[Exception, str, ChatId, str], None]
 """Gets an error of an author's code, the route's or filter's name, the chat, and the conversation's number.
 
-It must be quick and must not raise.
+The function must be quick and must not raise.
 """
 
 HearRecords: TypeAlias = "Callable[[Record | None], None]"
@@ -91,7 +91,7 @@ class StepCall:
 
     Attributes:
         print: fingerprint of the function and its arguments, as recorded.
-        raises: the errors that the step raises as they are.
+        raises: classes of errors that the step raises unchanged.
         conversation: number of the calling conversation.
     """
 
@@ -137,7 +137,7 @@ class Services:
         live_every: seconds between two edits of a live message.
         memory: state of filters, such as rate limits.
         notice: called with each notice for the developer; None in production.
-        given: what an aside did for a payment, until the payment's charge returns; for notices only.
+        given: the actions of each payment's aside, until the payment's charge returns; for notices only.
         replays: begins to check whether a restart would revive a conversation. `replays` is called with the
             chat's actor, the conversation and its records so far, and returns the function that gets each
             further record. None in production.

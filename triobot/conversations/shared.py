@@ -24,8 +24,8 @@ class Shared:
         timers: wake conversations at their deadlines.
         keeping: reads and writes the data of chats.
         cleanup: cleans up messages, such as the buttons of questions that are over.
-        answers: the questions that were answered a moment ago.
-        gave_nothing: asides that ended with money and gave nothing; each is reported once.
+        answers: recently answered questions, to recognize double clicks.
+        gave_nothing: names of asides that settled a payment but gave nothing; each is reported once.
         crashes: counts the program's crashes during a conversation's code.
         chat_calls: sends signals to other chats, and starts and stops their routes.
     """

@@ -17,7 +17,7 @@ from ..errors import ConfigError
 class Texts:
     """The messages that the runtime sends by itself.
 
-    Make an instance with a method below, and change it with `attrs.evolve`.
+    Make an instance with a class method, and change texts with `attrs.evolve`.
 
     Attributes:
         apology: the conversation failed.

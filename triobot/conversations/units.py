@@ -1,8 +1,8 @@
 """The writes of one conversation that are not in the commit queue yet.
 
 The builder has data about the conversation's row and journal in the store, and makes all writes of both, but
-has no reference to the conversation or the queue. The journal's writer decides what goes into a unit, and
-when the unit is made.
+has no reference to the conversation or the queue. The journal's writer adds records and
+writes, and decides when a unit is made.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class UnitBuilder:
         position: position of the next record. Positions count on across `continue_as`.
         length: number of the journal's records that are in units.
         last: sites of the journal's last turn.
-        former: the stored state whose waiting operations the row still has: while a revived run replays its
-            journal. None otherwise.
+        former: the stored state, while a revived run replays its journal: the row still has the waiting
+            operations of this state. None otherwise.
         rests: whether the run rests.
         wake: the run's next wake-up time.
     """
@@ -92,7 +92,7 @@ class UnitBuilder:
 
     @classmethod
     def of(cls, facts: Facts, shared: Shared, begin: Begin, first: Record) -> UnitBuilder:
-        """Return the builder of a conversation that begins in this way, with this first record."""
+        """Return the builder of a conversation that begins as `begin`, with `first` as its first record."""
         code = shared.services.code
         unit = cls(facts, shared, ConversationId(facts.seq), 0 if code is None else code.build)
         match begin:
@@ -159,7 +159,7 @@ class UnitBuilder:
         unit += self._shared.cleanup.going(self._writes or ()) if self._owes else self._writes or ()
         self._records, self._beside, self._writes, self._owes = None, None, None, False
         if resting is not None:
-            # The state has held since the last appended record.
+            # The state began with the last appended record.
             at = time_of(records[-1]) if records else self._now()
             self._stood = not self.rests, self.wake
             unit += [PutStanding(self.id, at, *self._stood), *self._rested(resting)]

@@ -89,7 +89,7 @@ class _Unit:
 
     Attributes:
         number: number of units up to this unit.
-        accepts: whether the writer still has to be told if the event that the unit accepts is stored.
+        accepts: whether the unit accepts an early event, and the writer doesn't have the result yet.
         over: set when the unit has left the queue; None while no task waits for that.
     """
 
@@ -127,7 +127,8 @@ class CommitQueue:
     """Stores the units of conversations in their order; one commit stores all waiting units.
 
     A unit is stored completely or not at all, and never before an earlier unit. A unit that the store refuses
-    doesn't affect other writers' units. The refused unit's writer is told before any waiting task is woken.
+    doesn't affect other writers' units. The refused unit's writer gets the error before any waiting task is
+    woken.
 
     Attributes:
         added: number of units that were added so far.
@@ -280,7 +281,7 @@ class CommitQueue:
         return True
 
     def _look(self) -> None:
-        """Let the pending writers add their units."""
+        """Make the pending writers add their units."""
         pending, self.pending = self.pending, {}
         for writer in pending:
             writer.flush()
@@ -345,7 +346,7 @@ def _is_lost(unit: _Unit) -> bool:
 
 
 def _tell(unit: _Unit, error: Exception | None) -> None:
-    """Tell the writer of a unit, once, whether the event that the unit accepts is stored."""
+    """Call the writer's `accepted`, once, if the unit accepts an early event."""
     if unit.accepts and unit.writer is not None:
         unit.accepts = False
         unit.writer.accepted(error)
@@ -361,7 +362,7 @@ class Workload:
         cut: whether the conversations are evicted because the program stops.
         busy: number of busy conversations and of tasks beside them.
         less_busy: the tasks that wait here are woken whenever `busy` falls.
-        counts: how often each thing has happened so far, by its name in the metrics.
+        counts: number of occurrences so far, by the name of the metric.
         held_up_at: time since which an event waits because too many conversations are busy, in wall
             milliseconds; or None.
         nursery: nursery of all tasks; None until it is open.
@@ -421,7 +422,7 @@ class Workload:
             self.nursery.start_soon(self.run_alone, live, name=name)
 
     async def run_alone(self, live: Live | None) -> None:
-        """Run `live`. After each rest of this task, run the function that `start` passes to the task."""
+        """Run `live`. Then keep the task idle, and run each further function that `start` passes to it."""
         task = current_task()
         within, left_open, run = None, False, None
 

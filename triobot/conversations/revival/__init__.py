@@ -1,6 +1,7 @@
-"""Conversations leave memory, survive the process, and are revived from the store.
+"""Revival of conversations from the store, after an eviction or a restart.
 
 `stored` reads and writes a conversation's beginning and its journal. `reviving` loads a chat's conversations
-and its waiting events. `code` knows the running code, and `changed` compares a journal of other code with it.
-`crash_counts` counts crashes, and parks conversations that crash the process repeatedly.
+and its waiting events. `code` describes the running code, and `changed` compares the journals of other code
+with the running code. `crash_counts` counts crashes, and parks conversations that crash the process
+repeatedly.
 """

@@ -47,7 +47,7 @@ register(Match, name="triobot.Match")
 
 
 def matches(pattern: str | re.Pattern[str], cls: type[T]) -> Filter[Match[T]]:
-    r"""Take texts that match the whole pattern, without blanks around, and convert the groups to a value.
+    r"""Take texts that match the whole pattern, and convert the groups to a value. Outer blanks are ignored.
 
     Each named group is a field of the class, and is converted to the field's type: text, a whole number, a
     number with a fraction, a `Decimal`, or an Enum or a Literal by its value. A group that may be missing

@@ -1,8 +1,8 @@
 """Abandon a coroutine of a dry run that doesn't end.
 
 A dry run must end, whatever the author's code does. The code may catch every cancellation, wait for ever
-behind a shield, or loop. Python can't end such a coroutine, but nothing has to resume the coroutine either.
-An abandoned coroutine is kept in memory, because garbage collection would run the `finally` blocks.
+behind a shield, or loop. Python can't end such a coroutine. But the coroutine does nothing if no task resumes
+it. An abandoned coroutine is kept in memory, because garbage collection would run the `finally` blocks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TimeLimit:
 
     Attributes:
         seconds: the given limit.
-        cut: Whether the tasks are abandoned.
+        cut: whether the tasks are abandoned.
         line: line of the first abandoned task.
     """
 

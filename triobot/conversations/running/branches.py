@@ -75,7 +75,7 @@ class Onlooker:
         """A question is over, so the message shows no buttons any more."""
 
     def charges(self, number: RefId, *, waits: bool) -> None:
-        """A charge waits for the money of payment `number`; without `waits`, this charge has ended."""
+        """A charge waits for payment `number` if `waits` is true; else the charge has ended."""
 
 
 code_tasks: Final[dict[trio.lowlevel.Task, int]] = {}
@@ -110,8 +110,8 @@ def fingerprint(operation: Operation[object]) -> str:
 
     A local file counts by name, without its folder, because a moved bot sends the same file. Earlier versions
     put a digest with the folder into the fingerprint's first part. So a local file's digest is in the second
-    part: journals of earlier versions have nothing to compare there. For other requests, the second part is a
-    mark, which distinguishes such requests from local files.
+    part, which journals of earlier versions lack and which is then not compared. For other requests, the
+    second part is a mark, which distinguishes such requests from local files.
     """
     if (
         type(operation) is SendMessage

@@ -1,4 +1,4 @@
-"""Lines of the author's code: where something happened."""
+"""Find lines of the author's code, for errors, logs and journals."""
 
 from __future__ import annotations
 
