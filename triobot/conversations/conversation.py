@@ -339,7 +339,7 @@ class Conversation(RunOwner):
             self._shared.timers.wake_at(self, wake)
 
     def concluded(self, error: BaseException | None) -> None:
-        """Add two writes to the end: the payment's settlement, and the user's message after a failure."""
+        """Add writes to the end: of the payment's settlement, and of the user's message after a failure."""
         run, writer = self.run, self.writer
         if run is None or writer is None or (error is None and self.giving is None):
             return

@@ -1,7 +1,7 @@
 """The inbox reader: returns the accepted events to route, in the order of acceptance.
 
-Normally, events come through a memory channel. When the channel is full, the reader falls *behind*: it then
-reads all events from the inbox, until the inbox has no more.
+Normally, events come through a memory channel. When the channel is full, the reader falls *behind*. The
+reader then reads all events from the inbox, until the inbox has no more.
 
 Each row says whether its chat had conversations when the row was read. This answer is used only for chats
 that are not in memory. The answer is wrong only if the chat has left memory since then: such a row is

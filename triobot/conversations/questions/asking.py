@@ -191,7 +191,7 @@ async def ask(
     by: int | None,
     otherwise: OtherwisePolicy | None,
 ) -> object:
-    """Ask for a text, a parsed text, or a content class."""
+    """Ask, and return a text, the value parsed from a text, or a value of a content class."""
     check_question(question)
     if kind is not str:
         check_kind(kind)

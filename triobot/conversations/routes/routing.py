@@ -466,7 +466,10 @@ def _ignored(case: Case) -> Decision | None:
 
 
 def end(case: Case) -> Give | None:
-    """Return the decision to end an open block with the event, if a block's filter takes the event."""
+    """Return the decision to end an open block with the event, if a block's filter takes the event.
+
+    A block that opens later tries the event itself.
+    """
     for watch in case.watches:
         if not watch.open or not concerns(case.event, watch.owner):
             continue
