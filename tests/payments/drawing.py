@@ -39,11 +39,11 @@ backups. On this page, *the aside* is the aside for the payment's item.
 
 
 _DUTIES: Final = """\
-`inquire_ok` needs one of two proofs of the capture. The first proof is a verify that was answered `error`,
-between two inquiries that were answered `verified`, if no money can have gone back before this verify. The
-second proof is only for a payment without a taker: an answer `verified` once the user can't pay any more, and
-uncaptured money has gone back. If the button can't be removed, a day of such answers without a callback is
-enough.
+`inquire_ok` needs one of two proofs of the capture. The first proof has three answers: an inquiry is answered
+`verified`, then a verify `error`, then an inquiry `verified`. The proof counts only if no money can have gone
+back before the verify. The second proof is only for a payment without a taker: an answer `verified` once the
+user can't pay any more, and uncaptured money has gone back. If the button can't be removed, a day of such
+answers without a callback is enough.
 
 The work under *to do* begins once the move is durable. *Send* shows the button or sends the invoice. *Verify*
 asks the platform to capture the money. *Inquire* asks the platform for the payment's state, and captures

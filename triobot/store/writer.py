@@ -84,7 +84,7 @@ _BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 """Bounds for a batch's latency in seconds: from a disk with a write cache to a dying disk."""
 
 SWEEP_EVERY: Final = 60 * 1000
-_LOOK_EVERY: Final = 64  # jobs between two looks at the log's length
+_LOOK_EVERY: Final = 4  # commits between two looks at the log's length
 _CHECKPOINT_AT: Final = 6 * 1024 * 1024  # well below the size with which the log's file begins
 
 
@@ -526,7 +526,7 @@ class Writer:
         self._give_up_at = math.inf
         self._swept_at = clock.now()
         self._log_is_long = False
-        self._unseen = 0  # jobs of commits since the last look at the log
+        self._unseen = 0  # commits since the last look at the log
         # Written by the thread alone.
         self._counts = {kind: [0] * (len(_BOUNDS) + 1) for kind in ("write", "read")}
         self._seconds = dict.fromkeys(self._counts, 0.0)
@@ -779,8 +779,8 @@ class Writer:
             began = time.perf_counter()
             verdicts = self._transactions.run(work)
             took = time.perf_counter() - began
-            self._unseen += len(work) * (kind == "write")
-            if self._unseen >= _LOOK_EVERY:
+            self._unseen += kind == "write"
+            if self._unseen == _LOOK_EVERY:
                 self._unseen, self._log_is_long = 0, self._transactions.checkpoint_due()
         self._counts[kind][bisect_left(_BOUNDS, took)] += 1
         self._seconds[kind] += took
