@@ -24,7 +24,7 @@ from triobot.conversations.revival.crash_counts import BETWEEN_RETRIES, CRASHES,
 from triobot.conversations.routes.filters import command, message, text, when
 from triobot.conversations.routes.router import Router
 from triobot.conversations.running.lines import frames_of
-from triobot.seams.journals import ConversationRow, TakeInHand
+from triobot.seams.journals import ConversationRow, ParkConversation, TakeInHand
 from triobot.seams.writes import KeepRaw, WorkSlots, Write
 from triobot.wire.events import Event, Message
 from triobot.wire.ids import ChatId
@@ -271,6 +271,34 @@ async def test_who_kills_is_parked_and_the_others_go_on(
     # The user isn't locked out by it, and this code doesn't try it again.
     assert await there.lives(lambda: town.says("/cancel", GUILTY))
     assert heard[GUILTY][-1] == "cancelled"
+
+
+async def test_a_death_before_the_parking_is_stored_gives_no_further_try(
+    processes: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another conversation kills the process just then."""
+    there, _ = processes
+    await there.lives(lambda: there.town.says("fatal step", GUILTY))
+    while there.deaths < CRASHES:
+        assert not await there.lives()
+    commit = there.store.commit
+
+    async def dies_at_parking(*writes: Write) -> None:
+        if not there.store.dead and any(
+            isinstance(write, ParkConversation) and write.because for write in writes
+        ):
+            there.dies()
+        await commit(*writes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(there.store, "commit", dies_at_parking)
+        assert not await there.lives()
+    (row,) = there.store.rows_of(GUILTY)
+    assert row.parked_because is None
+    assert await there.lives()
+    assert there.deaths == CRASHES + 1
+    (row,) = there.store.rows_of(GUILTY)
+    assert row.parked_because is not None
 
 
 async def test_other_code_gets_a_try(

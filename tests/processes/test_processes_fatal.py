@@ -126,6 +126,7 @@ async def test_who_kills_the_process_is_parked_and_the_others_are_served(
                 assert there.starts == 1
                 await say(1, "hi", "/abort", "one")
                 await say(2, "spin", "long")
+                await _until(lambda: there.hung >= 1)  # later, its thread may kill the process that spins
                 await say(3, "eat")
                 for chat in innocent:
                     await say(chat, "two")
@@ -143,7 +144,6 @@ async def test_who_kills_the_process_is_parked_and_the_others_are_served(
     raised = set(re.findall(r"ALARM (\w+):", there.output))
     # "greedy" fails; and a busy machine is late.
     assert raised - {"backlog"} == {"crash_loop", "conversation_parked", "conversation_crashed"}
-    assert there.hung >= 1
     assert re.search(r"the code at \S*fatal.py:(39|40) " + STANDS, there.output)
 
 

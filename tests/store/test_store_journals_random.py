@@ -153,7 +153,6 @@ class Model:
             case ParkConversation():
                 one = self.alive(write.conversation)
                 one.update(parked=write.because, error=write.error, updated_at=write.at)
-                one["in_hand"] *= write.because is not None
             case TakeInHand():
                 one = self.alive(write.conversation)
                 one["in_hand"] += 1

@@ -73,7 +73,8 @@ class ConversationRow:
             conversation.
         wake_at: when the conversation must be revived in any case, in wall milliseconds.
         parked_because: why this code must not revive the conversation, or None.
-        error: reference to the error in the log, if the conversation failed; never the error's text.
+        error: reference to the error in the log, if the conversation failed; never the error's text. For a
+            crash count, the build of the code that crashed.
         in_hand: crash count: how often the process was killed while the conversation's code ran, since the
             conversation last came to rest.
         position: position of the next record.
@@ -333,8 +334,8 @@ class ParkConversation:
     journal stays.
 
     Attributes:
-        because: the reason; None frees the conversation and resets its crash count.
-        error: reference to the error in the log.
+        because: the reason; None frees the conversation.
+        error: reference to the error in the log; for a crash count, the build of the code that crashed.
     """
 
     conversation: ConversationId

@@ -287,8 +287,8 @@ class JournalTables:
         ).fetchone()
         self._update(
             write.conversation,
-            "parked = ?, error = ?, in_hand = CASE WHEN ? = 1 THEN in_hand ELSE 0 END, updated_at = ?",
-            (write.because, write.error, int(write.because is not None), write.at),
+            "parked = ?, error = ?, updated_at = ?",
+            (write.because, write.error, write.at),
         )
         assert found is not None
         self._tally.add("parked", int(write.because is not None) - found[0])

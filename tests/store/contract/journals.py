@@ -295,7 +295,7 @@ class JournalContract(Contract):
         await store.commit(ParkConversation(ConversationId(5), NOON + 2, None))
         assert list(await store.parked(after=0, limit=10)) == []
         (row,) = await store.unfinished(after=0, limit=10)
-        assert (row.parked_because, row.error, row.in_hand) == (None, None, 0)
+        assert (row.parked_because, row.error, row.in_hand) == (None, None, 1)
 
     async def test_a_clock_set_back_lets_all_wake_earlier(self, store: Store) -> None:
         for n, wake in enumerate([NOON, 30, None], start=1):

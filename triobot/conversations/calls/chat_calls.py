@@ -228,7 +228,7 @@ async def give_order(
         StoreFullError: nothing was stored.
     """
     order = Order(row.chat_id, row.id, end, say)
-    # Reset the crash count, a possible reason of the parking, and keep the time of the parking.
+    # Clear the build that crashed, a possible reason of the parking, and keep the time of the parking.
     again = ParkConversation(row.id, row.updated_at, row.parked_because)
     arrival, also = order_arrival(order, clock.now()), () if end else (again,)
     return await put_in(store, "order", arrival, also, on_commit) is not None

@@ -35,7 +35,7 @@ from ...base.alarm_kinds import Alarm
 from ...base.authors import came_by_signal, kind_of, split
 from ...errors import BreakdownError, StoreError
 from ...seams.inbox import InboxRow
-from ...seams.journals import ConversationRow, TakeInHand
+from ...seams.journals import ConversationRow, ParkConversation, TakeInHand
 from ...seams.rooms import is_chat, told
 from ...seams.writes import WORK_SLOTS, Consume, KeepRaw, PutSetting, Write
 from ...wire.ids import ChatId
@@ -111,8 +111,6 @@ class CrashCounts(trio.abc.Instrument):
         self._opening = services.store.opening()
         self._in_threads: dict[trio.lowlevel.Task, int] = {}
         self._free = list(range(WORK_SLOTS - 1, _THREADS - 1, -1))
-        # Conversations whose code ran at the last crash.
-        self._suspects: frozenset[int] = frozenset()
         self.early: set[int] = set()
         self.claims = True
         self._tried: set[int] = set()
@@ -230,7 +228,6 @@ class CrashCounts(trio.abc.Instrument):
             return
         noted = [*opening.at_work, *[0] * WORK_SLOTS][:WORK_SLOTS]
         numbers = sorted(n for n in {noted[RUNS], *noted[_THREADS:]} if 0 < n <= LARGEST_INTEGER)
-        self._suspects = frozenset(numbers)
         self.claims = noted[LOOKED_AT] != UNSTORED
         writes: list[Write] = []
         routes: list[str] = []
@@ -239,7 +236,11 @@ class CrashCounts(trio.abc.Instrument):
             row = next((row for row in rows if row.id == number and row.ended_at is None), None)
             if row is not None:
                 routes.append(f"{row.route} (conversation {number})")
-                writes.append(TakeInHand(row.id, self._services.clock.now()))
+                now = self._services.clock.now()
+                writes.append(TakeInHand(row.id, now))
+                if row.in_hand + 1 >= CRASHES:
+                    # Stored now, since another conversation may crash the process before this one is parked.
+                    writes.append(ParkConversation(row.id, now, row.parked_because, self.build))
             elif await self._inbox_row(number) is not None:
                 routes.append(f"what event {number} starts")
                 self.early.add(number)
@@ -295,10 +296,8 @@ class CrashCounts(trio.abc.Instrument):
 
     def condemns(self, row: ConversationRow) -> bool:
         """Whether this build must not run the conversation, which has crashed the process too often."""
-        if row.in_hand < CRASHES or row.id in self._tried:
-            return False
         # Changed code is tried once: at most one more crash.
-        return row.id in self._suspects or (row.parked_because is not None and row.error == self.build)
+        return row.in_hand >= CRASHES and row.id not in self._tried and row.error == self.build
 
     def retry(self, seq: int, chat_id: ChatId) -> None:
         """Try a parked conversation again, whatever its crash count is."""

@@ -24,7 +24,7 @@ import trio
 from ...base.alarm_kinds import Alarm
 from ...errors import NondeterminismError, RecordError, UnreadableRecordError
 from ...seams.inbox import InboxRow
-from ...seams.journals import ConversationRow, ParkConversation, TakeInHand
+from ...seams.journals import ConversationRow, ParkConversation
 from ...seams.patience import await_store
 from ...seams.rooms import is_chat, told
 from ...seams.values import decode_value
@@ -123,9 +123,7 @@ def _heal(actor: ChatActor, conversation: Conversation) -> None:
     row = replay.stored.row
     replay.stored = attrs.evolve(replay.stored, row=attrs.evolve(row, parked_because=None))
     if (writer := conversation.writer) is not None and not writer.over:
-        # The crash count stays until the conversation rests.
-        now = writer.now()
-        writer.write([ParkConversation(row.id, now, None), *[TakeInHand(row.id, now)] * row.in_hand])
+        writer.write([ParkConversation(row.id, writer.now(), None)])
 
 
 async def _pending(actor: ChatActor, after: int) -> Sequence[InboxRow]:
