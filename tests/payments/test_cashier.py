@@ -213,6 +213,25 @@ async def test_another_amount_is_captured(autojump_clock: MockClock) -> None:
         assert await till.alarms() == {"amount_mismatch"}
 
 
+async def test_who_waits_when_a_death_follows_another_amount(autojump_clock: MockClock) -> None:
+    """The next start brings the conversation back: no further event would."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        await till.posts(till.pays(amount=5))
+        await ticket.wait_notice()
+        assert await ticket.wait_decided() == PaymentNotice("mismatch", captured=5)
+        till.crash()
+        recalled: list[ChatId] = []
+        cashier = till.new_cashier()
+        cashier._recall = recalled.append
+
+        async def alive(chat_id: object, owner: str) -> bool:
+            return True
+
+        await cashier.start(alive)
+        assert recalled == [till.user.chat_id]
+
+
 async def test_a_platform_that_is_away_for_too_long(autojump_clock: MockClock) -> None:
     """An operator is told while there is time: after half an hour, and of the sweep after twenty minutes."""
     async with open_till() as till:

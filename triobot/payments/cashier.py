@@ -71,7 +71,7 @@ _ENDS: Final[dict[PaymentEnd, tuple[Taker | None, PlainName]]] = {
 _PAID: Final[tuple[State, ...]] = ("verified", "delivered")
 _LEFT: Final[tuple[State, ...]] = (*UNPAID, *_PAID)
 _WATCHED_STATES: Final[tuple[State, ...]] = ("unsure", "open", "check", "verifying", "closing")
-_URGENT: Final[tuple[State, ...]] = ("sending", "verifying", *_PAID)
+_URGENT: Final[tuple[State, ...]] = ("sending", "verifying", *_PAID, "mismatch")
 _PATIENT: Final[tuple[State, ...]] = ("prepared", "unsure", "open", "check", "closing")
 
 
@@ -230,7 +230,7 @@ class Cashier:
             await self._take_up(_URGENT)
             self._rest = _PATIENT
         else:
-            await self._take_up(_LEFT, restored=True)
+            await self._take_up((*_URGENT, *_PATIENT), restored=True)
             await self._commit_at_last(PutSetting(EPOCH, str(self._epoch)))
 
     async def _take_up(self, states: Sequence[State], *, restored: bool = False) -> None:
@@ -245,7 +245,7 @@ class Cashier:
                     continue
                 if not await self._alive(entry.chat_id, entry.owner):
                     moves.append(self.ended(entry.id, "given_up"))
-                elif entry.said is not None:
+                elif entry.news is not None:
                     self._recall(entry.chat_id)
             await self._commit_at_last(*moves)
 
