@@ -418,3 +418,24 @@ async def test_what_ends_a_conversation_is_not_dealt_with_before_that_is_stored(
         room.set()
         await town.rest()
         assert store.rows == {}
+
+
+async def test_an_interrupted_conversation_that_rests_is_not_busy(autojump_clock: MockClock) -> None:
+    """A start is behind it, so it stays in memory; a stop waits no longer for it than for the platform."""
+    bot = Router()
+
+    @bot.interrupt(command("cancel"))
+    async def cancel(chat: Chat) -> None: ...
+
+    @bot.conversation
+    async def work(chat: Chat) -> None:
+        with chat.shield(), chat.move_on_after(10):
+            await chat.ask("Sure?")
+
+    async with open_town(bot) as town:
+        await town.says("hi")
+        await town.says("/cancel")
+        await trio.sleep(1)
+        (conversation,) = town.dispatcher.tasks.running
+        assert not conversation.is_waiting
+        assert town.dispatcher.tasks.waits_for_platform

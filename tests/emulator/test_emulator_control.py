@@ -42,6 +42,13 @@ async def pushed(platform: Emulated, nursery: trio.Nursery) -> None:
     await platform.exchange.pusher.wait_idle()
 
 
+async def test_a_head_is_answered_as_a_get(tmp_path: Path) -> None:
+    async with emulated(tmp_path) as platform:
+        for path, status in (("users", 200), ("nothing", 404)):
+            answer = await platform.control.head(path)
+            assert (answer.status_code, answer.content) == (status, b"")
+
+
 async def test_everything_a_person_does_is_posted(tmp_path: Path) -> None:
     async with emulated(tmp_path) as platform, trio.open_nursery() as nursery:
         nursery.start_soon(platform.exchange.pusher.run)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.samples import examples
 from tests.strategies import chat_ids, events, sender_ids, senders, texts
 from triobot.conversations.codec import CODEC
+from triobot.wire import decode
 from triobot.wire.decode import decode_event
 from triobot.wire.encode import event_key
 from triobot.wire.events import Event, Join, Leave, Message, Sender
@@ -76,3 +77,9 @@ def test_every_event_comes_back_from_a_journal_as_it_was(event: Event) -> None:
 
     assert type(read) is type(event) and read == event
     assert event_key(read, "", b"") == event_key(event, "", b"")
+
+
+def test_a_field_that_is_given_twice_is_as_good_as_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode, "BESIDE", ("one", "twice"))
+    body = b"chat_id=1&type=text&data=hi&one=1&twice=1&twice=2"
+    assert decode.open_envelope("application/x-www-form-urlencoded", body).beside == {"one": "1"}

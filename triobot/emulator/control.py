@@ -286,7 +286,7 @@ async def _nowhere(rest: str) -> Response:
 
 
 async def _answered(exchange: Exchange, api: ControlApi) -> Response:
-    method, path = request.method, request.path.removeprefix("/control/")
+    method, path = request.method.replace("HEAD", "GET"), request.path.removeprefix("/control/")
     try:
         asked = Asked({**request.args}) if method == "GET" else Asked.read(await read_body())
         value = await api.ask(method, path, asked)

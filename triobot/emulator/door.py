@@ -106,9 +106,9 @@ class RequestGuard:
         tokens = _values(headers, CONTROL_HEADER.lower().encode())
         if len(tokens) != 1 or not hmac.compare_digest(tokens[0], self._control_token):
             return f"the header {CONTROL_HEADER} doesn't hold this run's control token"
-        kinds = _values(headers, b"content-type")
+        kinds = [kind.partition(b";")[0].strip() for kind in _values(headers, b"content-type")]
         # Without permission a page can post a form to another origin, but not JSON.
-        if method != "GET" and [kind.partition(b";")[0].strip() for kind in kinds] != [b"application/json"]:
+        if method not in ("GET", "HEAD") and kinds != [b"application/json"]:
             return "the control API takes JSON only"
         return None
 

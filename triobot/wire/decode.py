@@ -135,7 +135,7 @@ def open_envelope(content_type: str, body: bytes) -> Envelope:
             _type(fields.get("type")),
             fields.get("data"),
             fields.get("from"),
-            {name: fields[name] for name in BESIDE if name in fields},
+            {name: fields[name] for name in BESIDE if name in fields and name not in repeated},
             repeated,
         )
     except RemoteProtocolError as error:
