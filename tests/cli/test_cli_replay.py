@@ -366,7 +366,7 @@ CHANGES = {
     "an `ask` removed": (OLD, OLD.replace(STREET, "")),
     "two `ask` swapped": (OLD, OLD.replace(STREET + NOTE, NOTE + STREET)),
     "an `ask` replaced": (OLD, OLD.replace('    await chat.ask("Name?")', '    x = await chat.ask("Zip?")')),
-    "a loop that asks again, or an `if` that is true": (
+    "a question put into a loop that asks again": (
         OLD,
         OLD.replace(STREET, f"    if True:\n    {STREET}"),
     ),
@@ -375,7 +375,7 @@ CHANGES = {
         OLD.replace(STREET, CHOICE.replace('"Old"', '"?"').replace('"New"', '"Old"').replace('"?"', '"New"')),
     ),
     "a loop's items in another order": (EACH, EACH.replace('"cake", "tea"', '"tea", "cake"')),
-    "words that are asked more than once": (EACH, EACH.replace("many[what]", "many[what[:1]]")),
+    "one of several questions with equal words": (EACH, EACH.replace("many[what]", "many[what[:1]]")),
     "a loop asks the texts": (ASKED, ASKED.replace("Note?", "A note?")),
     "how long a `sleep`": (SLEPT, SLEPT.replace("sleep(1)", "sleep(2)")),
     "a stored class gains": (STORED, STORED.replace("kind: str\n", 'kind: str\n    size: str = "small"\n')),
@@ -384,7 +384,10 @@ CHANGES = {
         STORED.replace("kind: str", "sort: str").replace("cake.kind", "cake.sort"),
     ),
     "another function in": (OLD, OLD.replace("step(price)", "step(stock)")),
-    "two `step` swapped": (OLD, OLD.replace("price", "?").replace("stock", "price").replace("?", "stock")),
+    "two `step`, or two arguments": (
+        OLD,
+        OLD.replace("price", "?").replace("stock", "price").replace("?", "stock"),
+    ),
     "another argument": (OLD, OLD.replace("step(price", 'step(price, "apple"')),
     "a `step`, or a `send`, inserted": (OLD, OLD.replace("    await chat.step(price)\n", "")),
     "`ask` becomes `choose`": (OLD, OLD.replace(STREET, CHOICE)),
