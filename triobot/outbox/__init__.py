@@ -3,18 +3,18 @@
 Suggested reading order:
 
 - `lanes`, `ready_queue`, `slots` and `pacing`: which operation may start;
-- `retry`: what follows from a failed attempt;
+- `retry`: the verdict on a failed attempt;
 - `breaker`: whether the token or one chat caused a refusal;
 - `delivery`: the entries of a lane;
 - `suspects`, `uploads` and `answers`;
 - `requests`: how an operation reaches the platform;
-- `attempts`: what the end of an attempt changes;
+- `attempts`: applies the result of each attempt;
 - `sender` and `outbox`: the only two modules that start tasks.
 
 The outbox keeps everything in memory. Callers of `perform` store all data that must survive the process,
 before and after the call.
 
-Broadcasts are such callers: `broadcast_plan` decides, and `broadcasts` runs the tasks.
+Broadcasts are such callers: `broadcast_plan` selects the next receivers, and `broadcasts` runs the tasks.
 """
 
 from .broadcasts import Broadcasts, open_broadcasts

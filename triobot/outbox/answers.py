@@ -2,7 +2,7 @@
 
 The outbox sends an empty answer if the author sends no answer in time. Answers have senders of their own, so
 an answer never waits for earlier messages of its chat. A late answer is useless, so no answer is retried.
-When too many answers wait, the oldest answer without a waiting task is discarded. Failures are counted and
+When too many answers are queued, the oldest answer that no task awaits is discarded. Failures are counted and
 logged, never raised.
 """
 
@@ -34,11 +34,10 @@ class AnswerRules:
     Attributes:
         after: seconds after which a press that a conversation took gets an empty answer.
         remembered: largest number of taken presses, and of answered presses, in memory.
-        waiting: largest number of queued answers without a waiting task.
+        waiting: largest number of queued answers that no task awaits.
         parallel: answers in flight at a time.
-        within: seconds after which an unanswered request is given up. Without the limit, chats whose
-            requests the platform never answers would delay other chats. An answer that late is useless
-            anyway.
+        within: seconds after which an unanswered request fails. Without the limit, requests that the platform
+            never answers would delay the answers in other chats. An answer that late is useless anyway.
     """
 
     after: float = 1.0
@@ -73,7 +72,7 @@ class Presses:
         return True
 
     def reopen(self, callback_id: CallbackId) -> None:
-        """Remove the mark of an answer that was never sent, so that the press can be answered again."""
+        """Mark a press as not answered, because its answer was never sent."""
         self._answered.pop(callback_id, None)
 
     def due(self, now: float) -> list[tuple[ChatId, CallbackId]]:

@@ -1,7 +1,7 @@
-"""Attempts: applies the end of an attempt to the delivery, the lane and the callers. Instant.
+"""Attempts: applies the result of an attempt to the delivery, the lane and the caller. Instant.
 
-After a success, the delivery leaves its lane, and the callers get the result. After a failure, `retry` and
-the breaker decide: the callers get the error, or the delivery goes back into its lane for another attempt.
+After a success, the delivery leaves its lane, and the caller gets the result. After a failure, `retry` and
+the breaker decide: the caller gets the error, or the delivery returns to its lane for another attempt.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = logging.getLogger("triobot.outbox")
 
 @final
 class Attempts:
-    """Ends attempts by the rules of retries, and counts the outcomes.
+    """Applies the retry rules at the end of each attempt, and counts the outcomes.
 
     Args:
         lanes: the lanes of the deliveries.
@@ -55,7 +55,7 @@ class Attempts:
         self._dice = dice
 
     def begin(self, delivery: Delivery) -> None:
-        """Count an attempt that begins."""
+        """Record the start of an attempt."""
         delivery.sending = True
         delivery.attempts += 1
         self.retries += delivery.attempts > 1
@@ -63,12 +63,12 @@ class Attempts:
     # --- how an attempt ends
 
     def land(self, delivery: Delivery, now: float) -> None:
-        """End an attempt if no caller wants its result any more; remove the delivery from its lane."""
+        """End the attempt of a delivery that no caller awaits any more; remove the delivery from its lane."""
         self._landed(delivery)
         self._lanes.finish(delivery, now)
 
     def succeed(self, delivery: Delivery, result: object, now: float) -> None:
-        """End an attempt with the operation's result, which the caller gets."""
+        """End a successful attempt, and return the operation's result to the caller."""
         self.possible_repeats += delivery.doubtful
         self._landed(delivery)
         self._lanes.answered(delivery, now)
@@ -80,7 +80,7 @@ class Attempts:
         self._suspects.worked(delivery.chat, delivery.began, now)
 
     def fail(self, delivery: Delivery, operation: Operation[object], error: Exception, now: float) -> None:
-        """End an attempt with the error of `operation`: repeat, suspend or reject the lane's entry.
+        """End an attempt with the error of `operation`; retry, suspend or reject the delivery.
 
         Args:
             operation: the delivery's own operation, or the upload of its file.
@@ -133,7 +133,10 @@ class Attempts:
     # --- errors for the callers
 
     def refuse(self, delivery: Delivery) -> None:
-        """Fail a delivery because the outbox closes, with an error that fits the earlier attempts."""
+        """Fail a delivery because the outbox closes.
+
+        The caller gets DeliveryUnknownError if an attempt may have arrived, otherwise NotDeliveredError.
+        """
         path = delivery.operation.path
         if delivery.written or delivery.doubtful:
             self.reject(delivery, DeliveryUnknownError(path, "the outbox was closed meanwhile"))

@@ -1,4 +1,4 @@
-"""The age of the oldest waiting operation, and whether only the platform's recovery helps the queue. Pure."""
+"""The age of the oldest waiting operation, and whether the queue is stuck until the platform recovers. Pure."""
 
 from __future__ import annotations
 

@@ -7,13 +7,14 @@ operation is *suspected*, and waits in its lane until one of these events shows 
   refuses the operation again, the operation's chat is the cause, and the caller gets the error.
 - Several chats are refused within seconds, without a success between. The token is then the cause, and
   everything is **held**.
-- The platform reports that the user left the chat. Refusals of the chat are then the chat's own, until a
+- The platform reports that the user left the chat. The chat is then the cause of its refusals, until a
   request to the chat succeeds.
-- A few seconds pass without other evidence. Everything is held if the chat worked minutes ago, or if no
-  request has succeeded in this process. Otherwise the chat is the cause.
+- A few seconds pass without other evidence. Everything is held if a request to the chat succeeded minutes
+  ago, or if no request has succeeded in this process. Otherwise the chat is the cause.
 
-A broadcast's refusal is *faint* evidence if the chat hasn't worked lately: most users of an old audience may
-have left. Faint refusals wait for a success like other refusals, but don't count among the several chats.
+A broadcast's refusal is *faint* evidence if no request to the chat has succeeded lately: most users of an old
+audience may have left. Faint refusals wait for a success like other refusals, but don't count among the
+several chats.
 After a minute without any success, several faint refusals mean that the token is the cause. Fewer faint
 refusals mean that their chats are the cause.
 
@@ -47,8 +48,8 @@ class BreakerRules:
     """The breaker's limits and delays.
 
     Attributes:
-        chats: number of refused chats that means a bad token, if they are refused within `within` seconds
-            without a success between.
+        chats: number of chats whose refusals within `within` seconds, without a success between, mean a bad
+            token.
         within: see `chats`.
         patience: seconds for which a suspected chat waits for other evidence.
         faint_patience: seconds for which a faint suspicion waits for other evidence.
@@ -287,17 +288,17 @@ class Breaker:
     def refused_all(self) -> bool:
         """Whether the token itself is refused.
 
-        The last question's answer decides, otherwise the refusals of the chats. A question without a usable
-        answer makes the value False, because every refused user may have left. The next success or refusal of
-        a probe then shows the cause.
+        The last question's answer decides; before any question is answered, the refusals of the chats decide.
+        A question without a usable answer makes the value False, because every refused user may have left.
+        The next success or refusal of a probe then shows the cause.
         """
         if self.held is None or self._undecided:
             return False
         return self.held.sure if self._denied is None else self._denied
 
     def _due(self, suspicion: _Suspicion) -> float:
-        # The repeated attempt has no deadline of its own, and may wait for something else in between. So the
-        # suspicion stays for a while.
+        # The retry of a cleared chat's operation has no deadline, and may wait in its lane. So the suspicion
+        # stays for a minute.
         if suspicion.cleared_at is not None:
             return suspicion.cleared_at + 60.0
         patience = self._rules.faint_patience if suspicion.faint else self._rules.patience

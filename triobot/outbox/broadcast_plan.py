@@ -2,8 +2,8 @@
 
 The broadcast first stores that some receivers are *meant*, together with the outcomes known by then. Then the
 broadcast sends to those receivers. So each receiver gets the message at most once: after a crash, only
-receivers that are meant and have no outcome are in doubt. One commit serves many receivers, because the
-commit waits for half a window of outcomes, or for a moment.
+receivers that are meant and have no outcome are in doubt. One commit serves many receivers: a commit waits
+until half a window of outcomes has arrived, but not longer than `MOMENT`.
 
 `Window` bounds the receivers in flight. The outbox has its own bounds and its own pace. The window bounds the
 receivers in doubt after a crash. The window slows down further requests in two cases:
@@ -144,7 +144,7 @@ class Stride:
     """One step of a broadcast: commit `writes` in one transaction, then send to the receivers `go`.
 
     Attributes:
-        last: whether the broadcast ends with the step, or rests until the next start of the bot.
+        last: whether the step is the broadcast's last step before its end, or before the bot's next start.
     """
 
     writes: tuple[BroadcastWrite, ...]

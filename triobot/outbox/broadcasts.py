@@ -216,7 +216,7 @@ class Broadcasts:
         finally:
             del self._capturing[key]
             mine.ended.set()
-            # The stored row shows whether the capture is complete, incomplete or unknown.
+            # `_look` reads the row: it sends a complete capture, and deletes an incomplete capture.
             self._look_at(key)
         return True
 
@@ -286,7 +286,7 @@ class Broadcasts:
             self._begin_no_more(run)
 
     def _begin_no_more(self, run: _RunningBroadcast) -> None:
-        # Withdraw queued requests. Their receivers certainly got nothing, so they must not count as unknown.
+        # Withdraw queued requests. Their receivers certainly got nothing, so the outcomes aren't unknown.
         for chat_id in list(run.telling.values()):
             self._outbox.refuse_waiting(chat_id, Urgency.BROADCAST)
         run.news.set()
@@ -507,7 +507,9 @@ class Gone:
 
 
 async def stop_stored(store: Store, key: str) -> bool:
-    """Mark a broadcast as stopping, in a store that no running bot has open: its next start sends nothing.
+    """Mark a broadcast as stopping, in a store that no running bot has open.
+
+    The bot's next start sends nothing more of the broadcast.
 
     Returns:
         False if there was nothing to stop.
@@ -515,7 +517,7 @@ async def stop_stored(store: Store, key: str) -> bool:
     job = await store.broadcasts.get(key)
     if job is None or job.status.state != "sending":
         return False
-    # The next start counts the receivers in doubt, and ends the broadcast.
+    # The bot's next start counts the receivers in doubt, and ends the broadcast.
     await store.commit(TurnBroadcast(key, "stopping"))
     return True
 

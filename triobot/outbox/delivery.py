@@ -119,7 +119,7 @@ class Delivery(Place):
 
 
 def choose_lane(lanes: Lanes[Delivery], delivery: Delivery) -> None:
-    """Choose an edit's lane: where an earlier edit of its message is, otherwise by the edit's urgency."""
+    """Set an edit's lane: the lane of an earlier edit of its message, otherwise the lane for its urgency."""
     edit = delivery.operation
     if not isinstance(edit, EditMessage):
         return
@@ -170,7 +170,7 @@ def with_media(operation: Operation[object], media: Media) -> Operation[object]:
 def comes_again(delivery: Delivery) -> bool:
     """Return whether a restart may drop the delivery.
 
-    A restart may drop it if the delivery's caller has a journal, which repeats the operation, or if the
+    The result is True if the delivery's caller has a journal, which repeats the operation, or if the
     operation is repeatable, such as an edit.
     """
     return delivery.recorded is not None or repeatable(delivery.operation)

@@ -119,7 +119,9 @@ class _Lane(Generic[P]):
 
 @final
 class Lanes(Generic[P]):
-    """All lanes. Every method is instant; the caller sends what `start` returns, and reports the end.
+    """All lanes. Every method is instant.
+
+    The caller sends each operation that `start` returns, and reports the operation's end.
 
     Args:
         parallel: number of slots.
@@ -135,8 +137,9 @@ class Lanes(Generic[P]):
         self._ready: ReadyQueue[_Lane[P]] = ReadyQueue(self._slots, self.pace)
         # End of the pause of all classes except money.
         self.limited_until = 0.0
-        # For each lane, the end of the pause that the platform asked for; and the start of the oldest pause.
+        # For each lane, the end of the pause that the platform asked for.
         self._limits: dict[Hashable, float] = {}
+        # Start of the first of these overlapping pauses.
         self._limited_since = 0.0
         # Time of the first failure since the last success; None without such a failure.
         self._failing_since: float | None = None
@@ -216,7 +219,7 @@ class Lanes(Generic[P]):
         return None
 
     def look_again(self, now: float) -> float:
-        """Return when an entry may become ready if nothing else happens; `NEVER` if no entry can."""
+        """Return when `start` may next return an entry if nothing else happens; `NEVER` if it can't."""
         if self._slots.full:
             return NEVER
         wakes_at = NEVER

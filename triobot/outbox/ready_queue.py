@@ -1,4 +1,4 @@
-"""The ready queue: which of the lanes that may start goes next. Pure.
+"""The ready queue: selects the next of the lanes that may start. Pure.
 
 A lane is ready in the class of its most urgent operation. The most urgent class goes first, but no class is
 passed over for ever. Within a class, lanes start in the order in which they became ready; in a backlog the
@@ -44,8 +44,8 @@ class ReadyQueue(Generic[L]):
     """The lanes that may start, by class.
 
     Args:
-        slots: tells whether a class may start another operation.
-        pace: tells whether the rate is limited; a limited rate counts as a backlog.
+        slots: the limits of the classes.
+        pace: source of the current rate; a limited rate counts as a backlog.
     """
 
     def __init__(self, slots: Slots, pace: Pace) -> None:
@@ -103,7 +103,8 @@ class ReadyQueue(Generic[L]):
     def pop(self, startable: list[Urgency]) -> L:
         """Remove and return the next lane of the `startable` classes; count the other classes as passed."""
         chosen = startable[0]
-        # Check the least urgent class first: this class has waited longest, and only one entry of it starts.
+        # Check the least urgent class first: this class has waited longest. Its count is then reset, so more
+        # urgent classes don't wait for a second entry of this class.
         for urgency in reversed(startable):
             if urgency is not Urgency.MONEY and self._passed[urgency] >= _PATIENCE[urgency]:
                 chosen = urgency

@@ -1,4 +1,4 @@
-"""Decides what follows from a failed attempt: a retry, an error, or the breaker's judgement. Pure.
+"""The verdict on a failed attempt: a retry, an error, or the breaker's judgement. Pure.
 
 | result of the attempt | effect | what follows |
 |---|---|---|
@@ -136,11 +136,11 @@ def judge(
     rules: RetryRules,
     random: Random,
 ) -> Verdict:
-    """Return what follows from a failed attempt.
+    """Return the verdict on a failed attempt.
 
     Args:
         attempts: number of attempts, including this attempt.
-        failing_for: seconds since the first of the lane's failures in a row.
+        failing_for: seconds since the lane's first failure after its last success.
         doubtful: whether an earlier attempt may have taken effect.
         random: source of the pause's random factor; called once.
     """

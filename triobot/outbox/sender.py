@@ -1,15 +1,15 @@
 """Starts the operations of the lanes, in callers' tasks and in couriers.
 
 The platform's client may be able to begin a request without a task of its own (`requests`). Then the caller's
-task sends its own operation when the operation starts. With a separate task, answering a message takes 40 %
-longer.
+task sends its own operation as soon as the operation may start. With a separate task, answering a message
+takes 40 % longer.
 
 A *courier* is a task of the outbox's own for one attempt. Couriers handle everything that callers can't send
 themselves: files, operations that have to wait in their position, probes, operations without a waiting task,
 and every operation if the client can't begin requests. A courier also takes over a cancelled caller's request
 if the request may have been sent. So the lane starts its next operation only when the platform has answered.
 
-`attempts` applies what follows from an attempt. No courier raises a platform error.
+`attempts` applies the result of each attempt. No courier raises a platform error.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class LaneSender:
         lanes: the lanes of the deliveries.
         suspects: the breaker, and the deliveries that wait for its decision.
         requests: sends operations.
-        attempts: applies the end of each attempt.
+        attempts: applies the result of each attempt.
         timer: wakes the task that calls `go_on`.
         start: starts a task in the outbox's nursery.
 
@@ -188,7 +188,7 @@ class LaneSender:
         self._suspects.tell()
 
     def refuse_waiting(self, lane: Hashable, urgency: Urgency) -> None:
-        """Fail the waiting calls of a class in a lane, with an error that fits their earlier attempts."""
+        """Fail the waiting calls of a class in a lane, with the error that `Attempts.refuse` selects."""
         now = self._time()
         for delivery in self._lanes.standing(lane).places:
             if delivery.urgency is urgency and self._lanes.withdraw(delivery, now):
@@ -196,7 +196,7 @@ class LaneSender:
                 self._attempts.refuse(delivery)
 
     def refuse_the_rest(self) -> None:
-        """Fail all waiting calls at the outbox's end, with an error that fits their earlier attempts."""
+        """Fail all waiting calls at the outbox's end, with the error that `Attempts.refuse` selects."""
         self._ended = True
         for delivery in list(self._lanes.places()):
             self._attempts.refuse(delivery)
@@ -313,7 +313,7 @@ class LaneSender:
         self._start(serve)
 
     async def _is_ready(self, delivery: Delivery) -> bool:
-        """Wait for the operation's turn. Return False if no caller wants its result; nothing is sent then."""
+        """Wait until the lane's earlier outcome is durable; return False if no caller awaits the delivery."""
         self._suspects.cleared(delivery)
         if delivery.wanted and delivery.after is not None:
             await delivery.after.wait()

@@ -2,8 +2,8 @@
 
 A descriptor may be sent again without another upload (interface section 4.4). So descriptors are cached by
 kind and name, and by the file's path, size and time or the SHA-256 of bytes. The least recently used
-descriptor is dropped first. A file that several chats need at once is uploaded once. A file that changes
-during the upload has another time then, so its descriptor isn't used again.
+descriptor is dropped first. A file that several chats need at once is uploaded once. If a file changes during
+its upload, its cache key changes too, so the old descriptor isn't used again.
 """
 
 from __future__ import annotations
