@@ -1,4 +1,4 @@
-"""The age of the oldest waiting operation, and whether the queue is stuck until the platform recovers. Pure."""
+"""The age of the oldest waiting operation, and whether the queue needs the platform's recovery. Pure."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class Slots:
         return self.in_flight >= self._connections
 
     def may_start(self, urgency: Urgency, *, stuck: bool = False) -> bool:
-        """Return whether a class has a slot and a connection left. Stuck lanes get a smaller share of both."""
+        """Return whether a class has a slot and a connection left. Stuck lanes have smaller shares."""
         return (
             len(self._holding) < self.parallel
             and self._held_by[urgency] < self._caps[urgency]

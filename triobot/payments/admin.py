@@ -5,10 +5,10 @@
 ``payments.show``             ``ref``: ``{"payment": {...}, "history": [...]}``
 ``payments.verify``           ``ref``: verify at once, whatever the schedule says
 ``payments.inquire``          ``ref``: ``{"said": word}``, without a capture; needs a running bot
-``payments.redeliver``        ``ref``: hand captured money to the aside for its item again
+``payments.redeliver``        ``ref``: pass a captured payment to the aside for its item again
 ``payments.settle``           ``ref``: the goods were given by hand
 ``payments.resolve``          ``ref``: nothing is owed any more
-``payments.adopt``            ``number``, ``chat``, ``amount``, ``currency``, ``kind``: watch from now on
+``payments.adopt``            ``number``, ``chat``, ``amount``, ``currency``, ``kind``: add to the ledger
 ``payments.totals``           ``since``, ``until``: ``{"totals": [...]}`` by day and currency
 ``payments.ages``             payments claimed to be paid but not verified, and payments captured but not
                               settled: the number of each, and the oldest time of each

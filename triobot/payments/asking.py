@@ -47,7 +47,7 @@ async def ask(outbox: Outbox, entry: Entry, to: To) -> PaymentAnswer:
 
 
 async def look_up(outbox: Outbox, chat_id: ChatId, invoice_id: InvoiceId) -> PaymentAnswer:
-    """Inquire about an invoice that may be ours; nothing is captured."""
+    """Inquire about an invoice that may belong to this bot; nothing is captured."""
     return await _answer(outbox, InquireInvoice(chat_id, invoice_id), "inquire")
 
 

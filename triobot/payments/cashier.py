@@ -40,12 +40,12 @@ from .schedule import BLIND, MINUTE, SECOND, claimed_since, due_at
 from .ticket import OpenTicket, captured_of
 
 Alive: TypeAlias = "Callable[[ChatId, str], Awaitable[bool]]"
-"""Returns whether the conversation with this owner in this chat will come back to its payment."""
+"""Returns whether the conversation with this owner key in this chat will wait for its payment again."""
 
 WATCHED: Final = "payments_watched"
 """Setting with the last time at which payments were watched, and the clock's jumps up to then."""
 EPOCH: Final = "payments_epoch"
-"""Setting with the store's epoch in which the payments were last taken over."""
+"""Setting with the store's epoch when `Cashier.start` last took over the payments."""
 _NAMED: Final = 20
 _BEAT: Final = BLIND / 2 / SECOND
 _PAGE: Final = 64
@@ -58,7 +58,7 @@ risk.
 """
 LARGEST_ITEM: Final = LARGEST_VALUE // 2
 LARGEST_TEXT: Final = LARGEST_VALUE // 4
-"""Characters of the item and of the text in a payment's row; the row's other values need far less."""
+"""Largest numbers of characters of the item and the text in a row; all other values need far less."""
 _RETRY_STORE: Final = 5.0
 _ENDS: Final[dict[PaymentEnd, tuple[Taker | None, PlainName]]] = {
     "settled": ("handler", "settled"),
@@ -77,14 +77,14 @@ _PATIENT: Final[tuple[State, ...]] = ("prepared", "unsure", "open", "check", "cl
 
 @final
 class Cashier:
-    """The ledger's interface for conversations, and the task that verifies.
+    """The ledger's interface for conversations, and the task that verifies payments.
 
     Args:
         deliver: starts the aside for an item.
         ring: raises an alarm at once, when nothing can be stored.
         on_alarm: called with each alarm that was stored.
         epoch: number of restores of the store from a backup.
-        recall: loads a chat's conversations into memory, unless they are loaded.
+        recall: loads a chat's conversations into memory, unless they are there already.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Cashier:
         self._removing: dict[RefId, trio.CancelScope] = {}
         self._asking = trio.CapacityLimiter(_PARALLEL)
         self._poke = trio.Event()
-        # When the sweep wakes, by Trio's clock; infinite while the sweep checks what is due.
+        # When the sweep wakes, by Trio's clock; infinite while the sweep reads the due rows.
         self._sleeps_until = math.inf
         self._cold_from = -math.inf
         self._beaten = 0
@@ -168,7 +168,10 @@ class Cashier:
         return moving(self.entries, id, SendOk(message_id, invoice_id, twice), now=self._clock.now())
 
     def ended(self, id: RefId, how: PaymentEnd) -> MovePayment:
-        """Return the write for a failed send, or that ends a taker's part unless the taker has changed."""
+        """Return the write for a failed send, or for the end of a taker's work.
+
+        The write for a taker's end does nothing if the payment has another taker now.
+        """
         taker, name = _ENDS[how]
         now = self._clock.now()
         return moving(self.entries, id, Plain(name), now=now, taker=taker, may_fail=taker is not None)
@@ -183,7 +186,7 @@ class Cashier:
         return entry is not None and entry.may_be_given(uncertain=uncertain)
 
     async def give_up(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
-        """Give up the open payments of `owner`, and of the owners below `owner`. Safe to repeat.
+        """Give up the open payments of `owner`, and of owners that begin with ``owner/``. Safe to repeat.
 
         Args:
             key: key of the owner's payment, if the owner is the aside for an item.
@@ -197,10 +200,10 @@ class Cashier:
                     await self._store.commit(self.ended(entry.id, "failed"))
 
     async def parked(self, chat_id: ChatId, key: str) -> None:
-        """Raise an alarm about captured money if its aside can't continue. Safe to repeat.
+        """Raise an alarm about a captured payment, because its aside can't continue. Safe to repeat.
 
         Args:
-            key: key of the aside's payment.
+            key: key of the payment.
         """
         async for page in self.entries.pages(_PAID, chat_id=chat_id):
             for entry in page:
@@ -208,23 +211,23 @@ class Cashier:
                     await self.entries.move(entry.id, Plain("parked"), may_fail=True, taker="handler")
 
     def hint(self, seq: int, event: PayCallback | InvoiceCallback) -> None:
-        """Queue a callback; it stays in the inbox at `seq` until it is stored. Never waits."""
+        """Queue a callback. The inbox keeps the callback at `seq` until its hint is stored. Never waits."""
         self._callbacks.came(seq, event)
 
     # --- start
 
     async def start(self, alive: Alive) -> None:
-        """Take over the last process's payments; call this before conversations continue, and before `run`.
+        """Take over the last process's payments, before conversations continue and before `run`.
 
-        `run` takes over the payments that only need examinations, beside its other work.
+        Payments that only need examinations are taken over later, by `run`.
 
         Args:
-            alive: whether the conversation with this owner will come back to its payment.
+            alive: returns whether the conversation with an owner key will wait for its payment again.
         """
         self._alive = alive
         self._seen = await self._watched_last()
-        # After a restore, the payments are taken over here, not in `run`: each paid payment gets another
-        # taker before its conversation may come back to it.
+        # After a restore, all payments are taken over here, not in `run`: the moves must be stored before a
+        # conversation waits for its payment again, since a paid payment may get another taker.
         self._started = self._clock.now()
         if (await self._store.setting(EPOCH) or "0") == str(self._epoch):
             await self._take_up(_URGENT)
@@ -234,7 +237,7 @@ class Cashier:
             await self._commit_at_last(PutSetting(EPOCH, str(self._epoch)))
 
     async def _take_up(self, states: Sequence[State], *, restored: bool = False) -> None:
-        """Record the program's start in all payments in these states, a page in a transaction."""
+        """Record the program's start in all payments in these states; each page is one transaction."""
         start = Plain("restored" if restored else "restart")
         async for page in self.entries.pages(states):
             now, moves = self._clock.now(), list[MovePayment]()
@@ -313,7 +316,10 @@ class Cashier:
             await self._commit_at_last(PutSetting(WATCHED, f"{now} {self._clock.jumped()}"))
 
     async def _clock_set(self, by: int) -> None:
-        """Correct stored times after the time of day was set; raise an alarm after more than an hour."""
+        """Correct stored times after the time of day was set.
+
+        If the clock went forward by more than an hour, raise an alarm about the open payments.
+        """
         await self._happens_to_all(_LEFT, ClockSet(by))
         now = self._clock.now()
         if by > WINDOW and (named := await self._open_since(now)):
@@ -342,7 +348,7 @@ class Cashier:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Store callbacks and carry out due duties, until cancelled.
 
-        Cancellation: *atomic*: the next start finds the duties that were begun.
+        Cancellation: *atomic*: the rows keep unfinished duties for the next start.
         """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._callbacks.keep_taking)
@@ -412,8 +418,7 @@ class Cashier:
         if ticket is not None:
             ticket.heard(moved.entry)
         elif moved.notice is not None:
-            # Recall the chat even after a change of taker: the conversation that waited has to get the
-            # notice.
+            # Load the chat even after a change of taker: the conversation that waited has to get the notice.
             self._recall(moved.entry.chat_id)
         for kind in moved.alarms:
             self._on_alarm(alarm_of(kind, moved.entry))
@@ -445,8 +450,10 @@ class Cashier:
                 return await asking.ask(self._outbox, entry, to)
 
     async def _remove(self, entry: Entry) -> bool | None:
-        """Remove the button from the user's screen. Return whether that succeeded; None if a more urgent duty
-        cancelled the attempt.
+        """Remove the button from the user's screen.
+
+        Returns:
+            Whether the removal succeeded; None if a more urgent duty cancelled the attempt.
         """
         with trio.CancelScope() as self._removing[entry.id]:
             try:

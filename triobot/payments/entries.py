@@ -1,4 +1,4 @@
-"""Entries in the store, moved inside a transaction; a move is announced once durable.
+"""Entries in the store: each move is decided inside its transaction, and announced once durable.
 
 The module waits only for its store, so a simulation can run the module unchanged.
 
@@ -61,7 +61,7 @@ class Planned:
 
 
 def plan(entry: Entry, facts: Sequence[Fact], now: int) -> Planned:
-    """Decide the moves of an entry for these facts; the caller stores them."""
+    """Decide the moves of an entry for these facts; the caller stores the moves."""
     outcomes: list[Moved | Impossible] = []
     for fact in facts:
         outcome = move(entry, fact, now)
@@ -126,7 +126,7 @@ class Entries:
             The moves; None if nothing but `also` was stored.
 
         Raises:
-            StaleRowError: another entry has the invoice id that the facts bring.
+            StaleRowError: another entry has the invoice id that a fact contains.
         """
         stored: list[Planned] = []
         now = self._now()
@@ -185,16 +185,16 @@ def moving(
 ) -> MovePayment:
     """Return a write that applies facts to an entry.
 
-    A fact that the table refuses changes nothing, is counted, and raises an alarm; the rest of the commit is
-    stored anyway. If the outcome of a commit is unknown, the write may be committed again: facts stored by
-    the first commit aren't applied twice.
+    A fact that the table refuses doesn't change the entry. The refusal is counted, and raises an alarm; the
+    rest of the commit is stored anyway. After a commit with an unknown outcome, the write may be committed
+    again: facts stored by the first commit aren't applied twice.
 
     Args:
         taker: the write does nothing if the entry has another taker.
         may_fail: if the table refuses the facts, the write does nothing and raises no alarm, because the
             entry may have changed since the caller read it.
         revision: the write does nothing if the entry has another revision.
-        stored: gets the moves, if they are stored.
+        stored: list to which the write adds the moves that it stores.
     """
     planned: list[Planned] = [] if stored is None else stored
 

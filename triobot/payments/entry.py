@@ -61,7 +61,8 @@ Taker: TypeAlias = Literal["conversation", "handler", "nobody"]
 """Recipient of the payment once captured.
 
 "conversation": the conversation that waits; after the capture, the aside for the item. "handler": the aside
-for the item. "nobody": no recipient, so the payment is never verified, which is the only way to refund it.
+for the item. "nobody": no recipient, so the payment is never verified: only unverified money goes back to the
+user.
 """
 
 NOTHING: Final = "[1,null]"
@@ -90,9 +91,10 @@ class Entry:
         sent_at: earliest moment at which the user may have seen the button or invoice.
         hinted_at: time of the last callback, whatever its content.
         claimed_at: time of the last callback that may mean that the payment was paid.
-        claims: callbacks since the payment was certainly unpaid, without callbacks whose code means that no
-            money left the wallet.
-        tries: examinations since the last callback, without examinations caused by starts of the program.
+        claims: number of callbacks since the payment was certainly unpaid. Callbacks with a code in `UNTAKEN`
+            don't count.
+        tries: number of examinations since the last callback. Examinations caused by a start of the program
+            or by a standstill don't count.
         hinted: whether a callback came since the last verify began.
         ask: first request of the next examination; "inquire" once a verify may have been sent.
         asked_at: when the last verify began.

@@ -81,11 +81,13 @@ UNVERIFIED: Final = frozenset({1005, 1006})
 UNTAKEN: Final = frozenset({NOT_ENOUGH, USED})
 """Codes that mean that no money left the wallet; after every other decline money may have left."""
 LINGER: Final = 5 * 60 * 1_000
-"""Time after the start of a verify without an answer; until then the verify may reach the platform."""
+"""Time after a verify's start in which a verify without an answer may still reach the platform."""
 WINDOW: Final = 60 * 60 * 1_000
 """Time from a payment until the platform returns unverified money (interface section 1)."""
 AFTERLIFE: Final = 75 * 60 * 1_000
-"""Time after which no paid payment is still uncaptured: an hour, and 15 minutes for clock differences."""
+"""Time after the last possible payment until uncaptured money has certainly gone back to the user: an hour,
+and 15 minutes for clock differences.
+"""
 BUTTON_LIFE: Final = 24 * 60 * 60 * 1_000
 """Time for which a button that may exist, and can't be removed, is expected to be pressed."""
 
@@ -115,7 +117,7 @@ class SendOk:
 @final
 @guarded
 class Adopted:
-    """An unknown invoice id belongs to this entry: the platform names the entry's amount for the id."""
+    """The lost id of this entry's invoice was found: the platform names the entry's amount for the id."""
 
     invoice_id: InvoiceId
 
@@ -166,7 +168,7 @@ Fact: TypeAlias = Plain | SendOk | Adopted | Hint | PaymentAnswer | ClockSet
 
 
 def name_of(entry: Entry, fact: Fact, now: int) -> FactName:
-    """Return the name under which the table has this fact, which may depend on the entry."""
+    """Return a fact's name in the table. The name may depend on the entry."""
     match fact:
         case Plain("restored") if entry.state in UNPAID and not entry.verifiable:
             return "restored_unnamed"

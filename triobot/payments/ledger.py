@@ -1,8 +1,8 @@
 """The ledger: computes from an entry and a fact the next entry, the duties, alarms and notices. Pure.
 
 The table defines the next state, the taker, the duties and the alarms. This module updates the entry's other
-fields, so that the new entry alone defines what to do next and when. Nothing is done before the entry is
-stored.
+fields, so that the new entry alone defines what to do next and when. No duty is carried out before the entry
+is stored.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Moved:
 
     @property
     def notice(self) -> Notice | None:
-        """Notice that the move brings to the waiting conversation; None if the move brings none."""
+        """Notice of this move for the waiting conversation; None without a notice."""
         waits = self.before.taker == "conversation" or self.before.state in ("verified", "delivered")
         news = self.entry.news if waits and self.row.outcome is not None else None
         return news if news is not None and news.revision in (0, self.entry.revision) else None
@@ -390,7 +390,7 @@ def _deliver_at(entry: Entry, name: FactName, now: int) -> int | None:
 
 
 def _with_word(before: Entry, after: Entry, row: Transition, fact: Fact) -> Entry:
-    """Store a retry or decline notice for the conversation that waits. The entry's state shows other news."""
+    """Store a retry or decline notice for the waiting conversation; `Entry.news` has all other notices."""
     waits = before.taker == "conversation"
     if waits and row.outcome == "retry" and isinstance(fact, Hint) and not _elsewhere(before, fact):
         url = None if len(fact.charge_url or "") > _LONGEST_LINK else fact.charge_url
@@ -441,10 +441,10 @@ def _holds(when: When, before: Entry, after: Entry, fact: Fact, now: int) -> boo
 
 
 def _elsewhere(entry: Entry, hint: Hint) -> bool:
-    """Return whether a callback concerns a button that isn't ours.
+    """Return whether a callback concerns a button that this bot didn't send for the payment.
 
     The user may have pressed a forwarded message, or a forger may know only the payment's number. If the
-    message was sent twice, both buttons are ours. A callback without a message id counts as ours.
+    message was sent twice, the bot sent both buttons. Without a message id, only the chat is compared.
     """
     known = None not in (hint.message_id, entry.message_id) and not entry.lost
     return hint.chat_id != entry.chat_id or (known and hint.message_id != entry.message_id)

@@ -88,7 +88,7 @@ def writes_of(outcome: Moved | Impossible, now: int) -> Iterator[PutPayment | Ra
         yield _alarm("impossible_transition", outcome.entry, now, what)
         return
     entry = outcome.entry
-    # No callback ever claimed that the payment was paid, so the row is kept without its history.
+    # If no callback ever claimed that the payment was paid, the store keeps the row without its history.
     folds = outcome.fact == "life_over" and entry.claimed_at is None
     yield PutPayment(row_of(entry), outcome.fact, now, folds)
     for kind in outcome.alarms:

@@ -5,8 +5,8 @@ payment was certainly unpaid. If a callback is lost, only the sweep finds the pa
 therefore shorter than an hour, and the rest of the hour is the time for the platform to answer. The rest is
 at least 20 minutes during three hours. The three hours start again when the button is shown, when a callback
 arrives, and when the conversation stops waiting. Afterwards the intervals grow with the elapsed time, because
-an unpaid button must not cost requests forever. A payment made that late is found by its callback, by another
-press, or by the examination at the conversation's end.
+an unpaid button must not cost requests forever. A payment made after the three hours is found by its
+callback, by another press, or by the examination at the conversation's end.
 """
 
 from __future__ import annotations
@@ -150,11 +150,12 @@ _DUE: Final = ("check_at", "remove_at", "deliver_at")
 def clock_set(entry: Entry, by: int, now: int) -> Entry:
     """Correct an entry after the clock was set.
 
-    Forward, while the program ran: elapsed times stay the same. Due times aren't moved. So a duty becomes due
-    if its time lies before the new time, and a button's life ends if its end lies before the new time.
+    If the clock went forward while the program ran, the stored times of past events move along, so elapsed
+    times stay the same. Due times aren't moved: a duty is due if its time lies before the new time, and a
+    button's life is over if its end lies before the new time.
 
-    Back: future moments and future due times move to now. The clock's error at the stored moments is unknown,
-    and an early examination is better than a late one.
+    If the clock went back, past and due times that now lie in the future move to `now`. The clock's error at
+    the stored times is unknown, and an early examination is better than a late examination.
     """
     moved: dict[str, Any] = {}
     for name in _HAPPENED if by > 0 else (*_HAPPENED, *_DUE):
@@ -185,8 +186,8 @@ def _blind(entry: Entry) -> tuple[int, Clock] | None:
         return entry.blind_at + rarely(entry, entry.blind_at, BLIND_STILL), "unchecked_20min"
     unpaid = unpaid_until(entry)
     asked = [unpaid + distance(entry, unpaid) + ANSWER]
-    # A callback causes an early examination, and so does the conversation's end. The alarm comes if the
-    # platform hasn't answered for the time `BLIND` after that.
+    # A callback and the conversation's end each cause an early examination. The alarm is raised if the
+    # platform hasn't answered `BLIND` milliseconds later.
     asked += [at + BLIND for at in (entry.hinted_at, entry.ended_at) if at is not None and at > unpaid]
     # After a start or a standstill, one alarm covers the time before. So this warning waits until the
     # platform has had time to answer.
@@ -205,7 +206,7 @@ def _unsettled(entry: Entry) -> tuple[int, Clock] | None:
 
 
 def _late(entry: Entry) -> tuple[int, Clock] | None:
-    # A conversation gives up its payment itself. This fact is for a conversation that can't be revived.
+    # Usually the conversation gives up its payment. This fact is for a conversation that can't be revived.
     if entry.taker != "conversation" or entry.state not in ON_SCREEN:
         return None
     return entry.expires_at + MINUTE, "taker_gone"

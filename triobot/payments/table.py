@@ -70,13 +70,13 @@ class Transition:
         next: the next state; None: unchanged.
         taker: the next taker; None: unchanged. The rules with a condition are:
 
-            - "late": if a conversation is the taker, the entry's `late` follows.
-            - "last": if a conversation is the taker, the aside for the item follows, for one last verify. If
-              no verify is possible, the entry's `late` follows.
-            - "once": if the aside is the taker, the entry's `late` follows, because the last verify was
-              answered or is impossible.
+            - "late": the entry's `late` replaces a conversation.
+            - "last": the aside for the item replaces a conversation, for one last verify. If no verify is
+              possible, the entry's `late` replaces the conversation.
+            - "once": the entry's `late` replaces the aside, because the last verify was answered or is
+              impossible.
             - "once_more": as "once", but an inquiry's first "verified" changes nothing.
-            - "somebody": if "nobody" is the taker, the aside for the item follows.
+            - "somebody": the aside for the item replaces "nobody".
         outcome: the outcome that a waiting conversation gets.
     """
 

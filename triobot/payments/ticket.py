@@ -1,4 +1,4 @@
-"""A handle on one payment, for the conversation that waits for it."""
+"""A handle on one payment, for the conversation that waits for the payment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .schedule import claimed_since
 class OpenTicket:
     """A conversation's handle on one payment.
 
-    The ticket receives every move of its payment while it is in `register`, which `close` ends.
+    The ticket receives every move of its payment until `close` removes the ticket from `register`.
 
     Attributes:
         id: payment number: a button's ``ref_id``.
@@ -49,14 +49,14 @@ class OpenTicket:
             del self._register[self.id]
 
     def heard(self, entry: Entry) -> None:
-        """Take over a durable entry, unless a later one is known, and wake the waiting code."""
+        """Replace `entry` by a durable entry with a higher revision, and wake the waiting code."""
         if self.entry is None or entry.revision > self.entry.revision:
             self.entry = entry
             self._news.set()
             self._tell()
 
     async def read(self) -> Entry:
-        """Return the payment. Read it from the store unless it is known."""
+        """Return the payment's entry; read the store only if `entry` is None."""
         if (entry := self.entry) is None:
             stored = await self._entries.read(self.id)
             assert stored is not None, "the row is stored with the payment's number, and is never deleted"
@@ -65,12 +65,12 @@ class OpenTicket:
         return entry
 
     def has_news(self, since: int) -> bool:
-        """Whether `decided` has something to wait for, or a notice."""
+        """Whether `decided` returns a notice now, or waits for an examination."""
         return self.entry is not None and (_notice(self.entry, since) is not None or _is_examined(self.entry))
 
     @property
     def captured(self) -> Captured | None:
-        """The captured money; None if none is captured, or if it is handed over."""
+        """The captured payment; None if the right amount isn't captured, or the payment is handed over."""
         news = None if self.entry is None else self.entry.news
         return captured_of(self.entry) if self.entry and news and news.outcome == "paid" else None
 
@@ -101,7 +101,7 @@ def _notice(entry: Entry, since: int) -> PaymentNotice | None:
 def _is_examined(entry: Entry) -> bool:
     """Whether a callback's claim or decline is being examined.
 
-    Only the first two examinations after a callback count: later ones are too far in the future.
+    Only the first two examinations after a callback count: later examinations are too far in the future.
     """
     if entry.state not in ("check", "verifying") or (claimed_since(entry) is None and entry.decline is None):
         return False
