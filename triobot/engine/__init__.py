@@ -1,9 +1,9 @@
-"""Durable coroutines on Trio: their progress is a journal of records.
+"""Durable coroutines on Trio: a journal of records stores a coroutine's progress.
 
-This package depends on no chats, stores or platforms. A `Host` stores the records, and a `RunOwner` delivers
-the events. A `Run` replays the author's code over the journal, and then goes on with new events. Read
-`records` first, then `core`, `machine` and `run`. `docs/engine.md` describes what is recorded and how replay
-works.
+This package doesn't depend on chats, stores or platforms. A `Host` stores the records, and a `RunOwner` is
+notified of a run's progress. A `Run` replays the author's code over the journal, and then goes on with new
+events. Read `records` first, then `core`, `machine` and `run`. `docs/engine.md` describes the records and how
+replay works.
 """
 
 from .core import LEFT as LEFT

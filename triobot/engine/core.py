@@ -1,9 +1,10 @@
 """The state of one run: its journal, its branches, their operations, and how a run can end.
 
-An operation's id is structural: it is made of its branch's path and the branch's own counter. The id doesn't
-depend on the order in which the scheduler runs the tasks, so the same code gets the same ids on replay. A run
-can end in several ways. After the ends `Evicted` and `Diverged`, the run can still go on in another
-incarnation.
+An operation's id is structural: it consists of the branch's path and the branch's counter. The id doesn't
+depend on the order in which the scheduler runs the tasks, so the same code gets the same ids on replay.
+
+An *incarnation* is the run from its loading into memory until it leaves memory. After the ends `Evicted` and
+`Diverged`, another incarnation can continue the run. After all other ends, the run is over.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ from .records import (
 )
 
 YIELD_EVERY: Final = 64
-"""Number of operations after which a branch lets other tasks run: a replay must not block the program."""
+"""Number of operations after which a branch runs a checkpoint, since a replay must not block the program."""
 PATIENCE: Final = 50
 """Number of refusals after which a branch is abandoned, because its code catches every cancellation."""
 TOLERANCE: Final = 5_000
@@ -77,7 +78,7 @@ ADVICE: Final = (
 
 
 LEFT: Final = object()
-"""Returned by a filter for an event that it doesn't take."""
+"""Result of a filter for an event that the filter doesn't take."""
 
 Filter: TypeAlias = Callable[[Any], object]
 """Returns the value that stands for an event, or `LEFT` if the event isn't taken. Must not raise.
@@ -105,7 +106,7 @@ If the tuple is None, the code gets the value that is decoded from the node.
 """
 
 Known: TypeAlias = "tuple[str, Node, tuple[Any] | None, int]"
-"""An effect's outcome as in `Performed`, and the time at which it came."""
+"""An effect's outcome as in `Performed`, and the outcome's time."""
 
 
 @final
@@ -113,8 +114,9 @@ Known: TypeAlias = "tuple[str, Node, tuple[Any] | None, int]"
 class Branch:
     """One task of a run.
 
-    A branch has the turn (`Machine.holder`), waits to be started (without `task`), runs an effect's body
-    outside of any turn (`outside`), or rests: in an operation, or waiting for its children.
+    A branch is in one of four states. The branch has the turn (`Machine.holder`), or waits for its start
+    (`task` is None), or runs an effect's body outside of any turn (`outside`). Otherwise the branch rests in
+    an operation, or until its children end.
 
     Attributes:
         path: empty for the main branch; for a child, the nursery's id and the child's number in the nursery.
@@ -124,7 +126,7 @@ class Branch:
         prefix: text before the numbers of the branch's operations: the path, or the name of a part.
         task: None before the branch runs. The main branch has no task after the run's end either.
         count: number of ids that the branch has used.
-        uncancellable: number of operations that the branch began in a row inside a block that had ended.
+        uncancellable: number of operations in a row that the branch began inside a block that had ended.
         outside: Trio's innermost scope around the body of the effect that the branch runs; else None.
         entry: the author's coroutine that the branch runs.
         root: for a child, the site at which it was started.
@@ -156,7 +158,7 @@ class Operation:
 
     Attributes:
         number: the last number of the `key`.
-        held_up: whether the branch must call `look_around` before the operation rests.
+        held_up: whether the branch must call `look_around` before it rests in the operation.
         takes: filter of the events that a wait takes.
         due: when a sleep ends; None if no time ends the operation.
         steady: whether a sleep is a duration. If so, the sleep's end moves when the clock is set.
@@ -165,10 +167,10 @@ class Operation:
         in_doubt: the error that the effect raises in place of a repetition.
         armed: whether an event, a result or the clock may complete the operation now.
         known: the outcome and its time, while the outcome waits for its turn.
-        over: whether the operation has its outcome, or was passed a value.
+        over: whether the operation has its outcome, or another branch has passed a value to the operation.
         felt: function that raises the cancellation that reached the operation.
         torn: whether the operation was cancelled by a scope that isn't the engine's.
-        given: the input that ends the operation's rest: a record, ``(value,)``, an error or a signal.
+        given: the input that ends the branch's rest: a record, ``(value,)``, an error or a signal.
         run: the run in which the operation rests.
         sites: site of the operation, 0 if not known; or a list of the branch's `drawn` sites and then this
             site.
@@ -210,7 +212,7 @@ class Operation:
     def __call__(self, raise_cancel: Callable[[], NoReturn]) -> Abort:
         """Refuse Trio's cancellation of the sleep: the run delivers the cancellation in a turn of its own.
 
-        The operation itself is the abort function of its sleep, so that a waiting run needs no further
+        The operation itself is the abort function of its task's sleep, so that a waiting run needs no further
         object.
         """
         run = self.run
@@ -277,7 +279,7 @@ class Evicted:
 @final
 @frozen
 class Diverged:
-    """The run can't go on with this code, but isn't over. `failure`: raised by the code at its end."""
+    """The run can't go on with this code, but isn't over. `failure`: error of the code as it was ended."""
 
     error: NondeterminismError
     failure: Exception | None = attrs.field(default=None, repr=False)
@@ -306,12 +308,12 @@ def begun(fn: str, *args: object, time: int, seed: str, codec: Codec, jumped: in
 @final
 @attrs.define(eq=False, weakref_slot=False)
 class RunJournal:
-    """The recorded turns, how many of these turns the code was given, and the time of the current turn.
+    """The recorded turns, the number of turns that the code was given, and the time of the current turn.
 
     Attributes:
-        turns: the recorded turns; the code was given the first `given` of them. Empty once the run goes on
+        turns: the recorded turns; the code was given the first `given` turns. Empty once the run goes on
             beyond its journal.
-        stale: whether this is a revived run that has done nothing new yet.
+        stale: whether the run was revived, and has begun no new turn yet.
         dry: whether the run ends at its journal's end, and changes nothing.
         live: whether the code was given every recorded turn.
         time: time of the current turn, in wall milliseconds.
@@ -393,7 +395,7 @@ class RunJournal:
         return self.host.jumped() + self.unseen
 
     def since(self) -> int:
-        """Return the start of the current turn, according to the clock as it is set now."""
+        """Return the start of the current turn, corrected by the changes of the clock since then."""
         return self.time + self.host.jumped() + self.unseen - self.jumped
 
     def due_after(self, seconds: float) -> int:
@@ -422,7 +424,7 @@ class Core:
         main: the main branch. Its first scope is the run's own.
         by_task: the other running branches, by task.
         dying: whether every operation is refused from now on.
-        over: whether the last record was taken.
+        over: whether the run is over: its last record was appended, or replayed.
         interrupted: whether an interrupt has ended the run.
         felt: whether the interrupt's cancellation was raised in the author's code.
         diverged: why the code can't go on over its journal; None if the code can go on.
@@ -451,7 +453,7 @@ class Core:
         raise NotImplementedError
 
     def forget(self, task: Task) -> None:
-        """Remove the branch of a task that has ended; its coroutine may have been abandoned."""
+        """Remove the branch of a task that has ended; the task's coroutine may have been abandoned."""
         raise NotImplementedError
 
     # --- branches
@@ -468,7 +470,7 @@ class Core:
 
         Raises:
             ConversationEndedError: the run is over.
-            ForeignTaskError: the task has no branch, or the branch is in an effect.
+            ForeignTaskError: the task has no branch, or the branch runs an effect's body.
         """
         task = current_task()
         branch = self.main if task is self.main.task else self.by_task.get(task)
@@ -548,7 +550,7 @@ class Core:
         return CUT, cancelled
 
     async def woken(self, op: Operation) -> Any:
-        """Sleep until the operation has an outcome or a signal; return at once if it has one already."""
+        """Sleep until `wake` has set the operation's outcome or signal, unless set before; return it."""
         if op.given is None:
             if self.dying and op.nature is not JOIN:
                 return GONE
@@ -596,7 +598,7 @@ class Core:
 
 
 def unfelt() -> NoReturn:
-    """Stand for a cancellation that Trio hasn't delivered, because the operation wasn't asleep yet."""
+    """Placeholder in `Operation.felt`: Trio delivers no cancellation to a task that isn't asleep yet."""
     raise AssertionError("a block was ended, and Trio knows nothing of it")
 
 
@@ -649,7 +651,7 @@ async def _abandon(run: Core, task: Task) -> None:
 
 @final
 class Continue(BaseException):
-    """Raised by `continue_as`; not caught by any `except Exception` of the author."""
+    """The exception that `continue_as` raises. The author's ``except Exception`` doesn't catch it."""
 
     def __init__(self, end: ContinuesAs) -> None:
         super().__init__()

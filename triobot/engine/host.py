@@ -1,7 +1,7 @@
-"""The surroundings of a run: its host and its owner.
+"""Base classes of a run's host and owner, the two objects that a run calls.
 
 The host is the run's access to its journal, the clock and shared data. In a bot, the host writes to the
-store; in a test, a list is enough. The owner learns what becomes of the run.
+store; in a test, a list is enough. The run notifies its owner when the run rests, diverges or ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Host:
     """The journal of one run, its clock and its data. Subclasses must define `now`, `append` and `commit`.
 
     The engine requires only an order in which records become durable. No record is durable before the records
-    appended earlier. A record becomes durable together with the rows that the record takes, and with the
+    appended earlier. A record becomes durable together with the events that the record takes, and with the
     record's write.
 
     An event and its consequences can become durable together. `Run.deliver` appends before it returns, so a
@@ -70,13 +70,13 @@ class Host:
 
 
 class RunOwner:
-    """The object that learns what becomes of one run.
+    """The object that one run notifies of its progress and its end.
 
     Attributes:
-        here: returns the site of the operation that the current task begins: a number for the chain of calls
-            that led there. The arguments are the site where the task was started, the number of innermost
-            frames that are not the author's, and the coroutine at which the chain ends. If `here` is None,
-            records have no sites.
+        here: returns the site of the operation that the current task begins: a number that identifies the
+            chain of calls to the operation. The arguments are the site where the task was started, the number
+            of innermost frames that are not the author's, and the coroutine at which the chain ends. If
+            `here` is None, records have no sites.
         parting: returns how a record differs from the `Operation` that takes the record now; None if the two
             fit. Called with both for each record of a revived run; if `parting` is None, nothing is compared.
         look: for a dry run: called before each turn of the journal, and at the journal's end. At these times
@@ -89,7 +89,7 @@ class RunOwner:
     look: Callable[[], None] | None = None
 
     def rests(self, wake: int | None) -> None:
-        """Handle that the run waits: call `Run.tick` at `wake`, unless `rests` is called again earlier.
+        """Schedule a call of `Run.tick` at `wake`, because the run waits; a later `rests` replaces `wake`.
 
         An effect may be under way; see `Run.is_waiting`. While an effect is under way, `rests` isn't called
         again with the same `wake`. Don't call methods of the run from here.

@@ -52,7 +52,7 @@ UNCANCELLABLE: Final = 1_000
 """Number of operations in a row that the end of one block may cut short; no normal cleanup has so many."""
 
 _Candidate: TypeAlias = "tuple[int, int, Operation | Scope | None, object, int | None]"
-"""What may come next: stamp and class; operation or block that goes on or ends; an event's value and row."""
+"""A possible next step: its stamp and kind, its operation or block, and an event's value and row."""
 
 
 @attrs.define(eq=False, weakref_slot=False)
@@ -70,7 +70,8 @@ class Machine(Core):
         blocks: the open blocks, the oldest first.
         nurseries: the open nurseries, the oldest first.
         mailbox: the events that no record has taken, as row, stamp and value, in the order of delivery.
-        interrupt_due: the pending interrupt: its time, and the event that causes it. `why` is the reason.
+        interrupt_due: time of the pending interrupt, and row of the event that causes the interrupt.
+        why: reason of the interrupt.
         catching_up: whether the host is still delivering waiting events. During that time no effect begins,
             and a deadline counts only if it is not later than the newest event in the mailbox.
     """
@@ -90,7 +91,7 @@ class Machine(Core):
     # code.
     _reached: bool = False
     _pumping: bool = False
-    # The last call of the host's `rests`: the time to wake the run, and whether no effect was under way.
+    # The last call of the owner's `rests`: the time to wake the run, and whether no effect was under way.
     _wake: int | None = None
     _quiet: bool = False
 
@@ -144,7 +145,7 @@ class Machine(Core):
         return op
 
     async def look_around(self, op: Operation) -> None:
-        """Let other tasks run now and then, and raise the cancellation of a block that has ended."""
+        """Run a checkpoint each `YIELD_EVERY` operations, and raise the cancellation of an ended block."""
         branch = op.branch
         if not op.number % YIELD_EVERY:
             await cancel_shielded_checkpoint()
@@ -171,7 +172,10 @@ class Machine(Core):
         return op
 
     def pass_to(self, op: Operation, value: object) -> bool:
-        """Give a value to a branch after this turn. Return False if the branch doesn't wait any more."""
+        """Pass a value to the branch that rests in `op`, after this turn.
+
+        Return False if the branch doesn't rest there any more.
+        """
         if op not in self.resting or op.felt is not None or op.over:
             return False
         # The branch gets the value even if the same turn ends the block. Then the branch's next operation
@@ -181,7 +185,7 @@ class Machine(Core):
         return True
 
     def rest(self, op: Operation) -> None:
-        """End the branch's turn in this operation. The operation may have its outcome when `rest` returns."""
+        """End the branch's turn in this operation. When `rest` returns, the outcome may be there already."""
         assert self.dying or self.holder is op.branch, "an operation began without the turn"
         if op.nature is not JOIN:
             self.resting.append(op)
@@ -216,7 +220,7 @@ class Machine(Core):
         """Take one step after another, until a branch has the turn or nothing is left to do.
 
         Args:
-            to_rest: the current task's operation. It is about to sleep, unless it gets an outcome now.
+            to_rest: operation in which the current task is about to sleep, unless the outcome comes now.
         """
         if self._pumping or self.main.task is None:
             return
@@ -239,7 +243,7 @@ class Machine(Core):
         self._queue = [*self._queue, work]
 
     def _hold(self, branch: Branch, turn: Id) -> None:
-        """Begin a branch's turn. If an interrupt cut this turn according to the journal, cut the turn."""
+        """Begin a branch's turn. If the next record is an interrupt within this turn, apply it now."""
         assert self.holder is None, "a branch would be overtaken"
         self.holder, branch.turn = branch, turn
         if not (journal := self.journal).live:
@@ -248,7 +252,7 @@ class Machine(Core):
                 self._interrupt(journal.next()[4])
 
     def _give(self, op: Operation, given: Any) -> None:
-        """Begin the turn in which an operation goes on."""
+        """End the rest of a branch in `op`, and begin the branch's turn."""
         if op in self.resting:
             self.resting.remove(op)
         # Wake the operation first, as in `wake`: if `_hold` cuts this turn, the operation must not count as
@@ -260,7 +264,7 @@ class Machine(Core):
         self._hold(op.branch, op.id)
 
     def _apply(self, record: Record) -> None:
-        """Carry out a record. A live run and a replay do this in the same way."""
+        """Apply a record, in the same way in a live run and on replay."""
         tag, about = record[0], record[2]
         if tag in OUTCOMES:
             self._apply_outcome(record)
@@ -306,11 +310,11 @@ class Machine(Core):
         return None
 
     def _take_next(self) -> bool:
-        """Take the first thing that can happen now. Return False if there is none.
+        """Take the first step that is possible now. Return False if no step is possible.
 
-        The thing with the smallest stamp is first. A stamp is the time when an event was accepted, when a
-        deadline or a sleep was due, or when a result came. A held deadline is left out, and so is an event
-        behind the first that can be taken.
+        The step with the smallest stamp is first. A stamp is the time when an event was accepted, when a
+        deadline or a sleep was due, or when a result came. Deadlines that an effect delays are left out. Of
+        the mailbox, only the oldest event that a block or wait takes is considered.
         """
         if not self._reached and not self.reach():
             return False
@@ -349,14 +353,14 @@ class Machine(Core):
         if found:
             self._take(found[0] if len(found) == 1 else min(found, key=_precedence))
             return True
-        # While an effect is under way, the host's `rests` is called only for a change.
+        # While an effect is under way, the owner's `rests` is called only for a change.
         if not busy or wake != self._wake or self._quiet or self.catching_up:
             self._wake, self._quiet = wake, not busy
             self.owner.rests(wake)
         return False
 
     def _take(self, candidate: _Candidate) -> None:
-        """Record a candidate, and carry it out."""
+        """Record a candidate, and apply the record."""
         _, _, what, taken, row = candidate
         time, given = self.journal.advance(), None
         self._quiet = False
@@ -407,7 +411,8 @@ class Machine(Core):
     def _deadlines(self) -> Sequence[tuple[int, _Candidate]]:
         """Return the blocks' deadlines and the sleeps' ends, each with the time at which it can be taken.
 
-        A deadline waits for effects that are under way: those in the block; after a revival, all.
+        A deadline waits for the effects under way in its block. A deadline that passed before the run was
+        revived also waits for all other effects under way.
         """
         found: list[tuple[int, _Candidate]] = []
         for block in self.blocks:
@@ -449,7 +454,7 @@ class Machine(Core):
     # --- effects
 
     def _arm(self, op: Operation) -> None:
-        """From now on, events, results and the clock may complete an operation; an effect may begin."""
+        """Allow events, results and the clock to complete an operation from now on; start an effect."""
         op.armed = True
         if op.nature is EFFECT:
             row = self.journal.effects.get(op.id) if self.journal.effects else None
@@ -484,7 +489,7 @@ class Machine(Core):
         self.wake(op, GO)
 
     def _let_next_go(self, lane: str) -> None:
-        """Let the oldest unfinished effect of a lane begin, unless it has begun."""
+        """Start the oldest unfinished effect of a lane, unless this effect has begun already."""
         for op in self.resting if lane else ():
             if op.lane == lane and op.armed and not op.over:
                 if op.branch.outside is None:
@@ -494,7 +499,7 @@ class Machine(Core):
     # --- the ends of blocks
 
     def tick(self) -> None:
-        """Check the clock, and the interrupts that came while a branch had the turn."""
+        """Take the steps that are due. If a branch has the turn, apply a pending interrupt to this turn."""
         if self.holder is None:
             self.pump()
         elif self.interrupt_due and not self.interrupted and self.journal.live and not self.dying:
@@ -559,7 +564,7 @@ class Machine(Core):
     # --- branches
 
     def start(self, child: Branch, start: Callable[[], object]) -> None:
-        """Let a child begin its first turn once this turn is over."""
+        """Begin a child's first turn once this turn is over."""
 
         def begin() -> None:
             self._hold(child, child.turn)
@@ -591,8 +596,8 @@ class Machine(Core):
         """End this incarnation, but not the run: every operation is refused from now on.
 
         Nothing is appended any more, so the run can be revived as soon as the appended records are durable or
-        lost. Operations that rest are woken, because an author's shield could keep the operations asleep for
-        ever.
+        lost. The tasks of resting operations are woken, because an author's shield could keep the tasks
+        asleep for ever.
         """
         if self.dying or self.over:
             return
@@ -635,10 +640,10 @@ class Scope:
     Attributes:
         id: known once the block is entered.
         due: the deadline in wall milliseconds, or None.
-        row, event: row of the event that ended the block, and the value that the block's filter made of the
-            event.
+        row, event: row of the event that ended the block, and the value that the block's filter returned for
+            the event.
         expired: whether the deadline ended the block.
-        cancelled_caught: whether the block was ended before its time; known once the block is left.
+        cancelled_caught: whether the block caught its own cancellation; known once the block is left.
         around: the engine's scopes around the block, and the block's own scope, `scope`.
     """
 

@@ -1,6 +1,6 @@
 """Records: the entries of a journal, each a JSON array.
 
-A record begins with a tag and the time of its turn in wall milliseconds; `Record` lists the further places.
+A record begins with a tag and the time of its turn in wall milliseconds; `Record` lists the further fields.
 The first record is the start. In the first turn after the clock was set, the time is a list of three numbers:
 the time, the total milliseconds by which the clock had been set, and the part of this total that no host saw
 (`times_of`). An operation's id is an int in the main branch and a text in a child's. The id ``"3/1.2"`` is
@@ -38,7 +38,7 @@ from ..errors import (
 )
 
 FORMAT: Final = 1
-"""Version of the format; the last place of a start."""
+"""Version of the format; the last field of a start record."""
 
 Id: TypeAlias = "int | str"
 """An operation's number in its branch; for a child, the number follows the child's path."""
@@ -117,7 +117,7 @@ class Absent(Enum):
 
 
 ABSENT: Final = Absent.ABSENT
-"""Stands for shared data that doesn't exist; a `Put` with this node deletes the data."""
+"""Placeholder for shared data that doesn't exist; a `Put` with this node deletes the data."""
 
 
 @final
@@ -259,7 +259,7 @@ class Codec:
     its text.
 
     Args:
-        errors: further error classes, by the names to record; each error must be made from its arguments.
+        errors: further error classes, by the names to record; each class is called with the error's `args`.
         largest: largest number of characters of a recorded value.
     """
 

@@ -5,13 +5,13 @@ gets its outcome, and lasts until the operation's branch rests in its next opera
 most one turn, in a live run and on replay. Each turn begins with a record (`records`) or with internal work
 of the run.
 
-`machine` decides which branch has the turn, and what comes next. This module has the operations that the code
-may use in its turn.
+`machine` decides which branch has the turn, and which turn is next. This module has the operations that the
+code may use in its turn.
 
 An operation is *armed* only when the journal is exhausted: then a wait takes events, an effect's body runs,
 and a sleep ends by the clock. So an operation with a recorded outcome is never performed again, and an effect
-that is cancelled before it is armed never begins. An effect that is armed while a deadline around it is due
-begins, and is cancelled at its first checkpoint.
+that is cancelled before it is armed never begins. If an effect is armed while a deadline around the effect is
+due, the effect begins, and is cancelled at its first checkpoint.
 
 An event stays in the run's mailbox, and belongs to no operation, until a record names the event.
 """
@@ -82,8 +82,8 @@ class Part:
     and an author's exception may refuse that.
     """
 
-    # The operations of an inner part come before the operations of the outer part. Both come before the
-    # operations of the code inside both parts. The number of parts doesn't matter.
+    # Operations are ordered by their keys. An inner part's operations come before the outer part's. The
+    # operations of the wrapped code, whose part has an empty name, come last.
 
     def __init__(self, main: Branch, name: str) -> None:
         self._main = main
@@ -102,10 +102,10 @@ class Run(Machine):
     """One incarnation of a durable coroutine.
 
     The owner of a run calls `deliver`, `tick` and `interrupt`. For everything else, the run calls its `Host`
-    and its `RunOwner`.
-    The code gets the run as its first argument, and uses the run's operations. `run` is shielded from a
-    cancellation of the task that awaits `run`, because that would look like a foreign cancellation. To stop a
-    run, call `evict`.
+    and its `RunOwner`. The code gets the run as its first argument, and uses the run's operations.
+
+    `run` is shielded from a cancellation of the task that awaits `run`, because the code would get this
+    cancellation like a cancellation by a foreign scope. To stop a run, call `evict`.
 
     Args:
         records: the journal so far; for a new run only the start (`begun`).
@@ -115,7 +115,7 @@ class Run(Machine):
     Attributes:
         args: the arguments of the start; empty once the code runs.
         seed: secret seed of the run's random numbers.
-        beyond: the records that a live run would have appended at the end of a dry run.
+        beyond: in a dry run, the records that a live run would have appended at the journal's end.
         view: values that the turn `view_turn` has read and written.
     """
 
@@ -143,7 +143,9 @@ class Run(Machine):
     # --- running
 
     async def run(self, main: Callable[..., Awaitable[object]], *args: object) -> End:
-        """Run ``main(run, *args)`` over its journal and then to its end. An author's error is never raised.
+        """Run ``main(run, *args)`` over its journal and then to its end.
+
+        An error of the author's code is returned in the `End`, never raised.
 
         Args:
             args: by default the recorded arguments of the start.
@@ -230,10 +232,12 @@ class Run(Machine):
     # --- calls by the host
 
     def deliver(self, row: int, stamp: int, value: object) -> bool:
-        """Deliver an event. Records that follow at once are appended before `deliver` returns; see `Host`.
+        """Deliver an event. Records that the event causes at once are appended before `deliver` returns.
 
         The event's own record is appended later if the code has not begun, a branch has the turn, the journal
         isn't exhausted, an earlier deadline or result comes first, or no block or wait takes the event.
+
+        So a host can store the event and these records in one transaction; see `Host`.
 
         Returns:
             False if the run is over or dying. In this case the event is not in the mailbox.
@@ -399,7 +403,7 @@ class Run(Machine):
         return Part(self.main, name)
 
     def continue_as(self, fn: str, *args: object) -> NoReturn:
-        """End here, and go on as another function with a journal of its own.
+        """End this run, and continue as another function with a journal of its own.
 
         Raises:
             ForeignTaskError: the current task is a child, or a nursery is open.
@@ -455,7 +459,12 @@ class Run(Machine):
         self.view[key] = node
 
     def also(self, key: str, write: object) -> bool:
-        """Make the host store a write with a record, once. Return False if a replayed turn has stored it.
+        """Append a record with a write for the host to store.
+
+        If the journal has this record or a later turn, append nothing.
+
+        Returns:
+            Whether the write was passed to the host.
 
         Args:
             key: distinguishes the write from the turn's other writes.

@@ -97,7 +97,9 @@ class Channel(Generic[T]):
         return None
 
     def close(self) -> None:
-        """Close the channel: senders and receivers that wait, or come later, get an error."""
+        """Close the channel. Waiting and later sends raise `trio.ClosedResourceError`; once the channel is
+        empty, receives raise `trio.EndOfChannel`.
+        """
         self._run.current()
         self._closed = True
         waiting = [*self._receivers, *(op for op, _ in self._senders)]
@@ -108,7 +110,7 @@ class Channel(Generic[T]):
 
 
 class Event:
-    """An event that happens once, and that branches may wait for: the end of a channel without values."""
+    """An event that is set once, and that branches may wait for: a channel that `set` closes."""
 
     __slots__ = ("_channel", "_happened")
 

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias, TypeVar, final
 from .sources import CALLS_ANOTHER, Address, Function, Point, Source, has_letters, is_within
 
 CLEARLY: Final = 0.25
-"""A match of reworded lines is refused if another pair's likeness (0 to 1) exceeds its own by more."""
+"""A match of reworded lines is refused if another pair's likeness (0 to 1) is larger by more than this."""
 
 Accepted: TypeAlias = tuple[str, str, str]
 """An accepted change: the function's name, the old call, the current call."""
@@ -30,7 +30,7 @@ _Key: TypeAlias = Callable[[Point], Hashable]
 class Alignment:
     """Matches points of an old build with points of the current build.
 
-    Functions with unchanged text are matched by position, at no cost.
+    In functions with unchanged text, points are matched by their indices, without a comparison.
 
     Args:
         old: changed sources of the old build, by module.
@@ -158,10 +158,10 @@ class Alignment:
     def _match(
         self, olds: Sequence[Point], news: Sequence[Point], key: _Key, *, ordered: bool = False
     ) -> None:
-        """Match points with equal keys if each side has one point.
+        """Match an old point with a new point if each is the only point with their common key.
 
         Args:
-            ordered: also match several points, in order, if both sides have equally many points.
+            ordered: also match several points with the same key, in order, if both sides have equally many.
         """
         one = _groups(key, (p for p in olds if p not in self._to))
         other = _groups(key, (q for q in news if q not in self._back))

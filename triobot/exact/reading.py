@@ -1,8 +1,8 @@
 """Reading: a description of the code that decides a line's value, and of the use of that value.
 
 The description covers the line's own statement, the iterables of the loops around the line, the arguments of
-helpers, and other statements of the function that share variables with those parts. A name that a module
-defines is described by the definition.
+helpers, and other statements of the function that share variables with those parts. In place of a name that a
+module defines, the description has the definition.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Scope(NamedTuple):
         names: names that are being described, to stop at cycles.
         is_loop: Whether the node is in a loop's iterable.
         is_listed: Whether the node is in a list or dict.
-        is_place: Whether the node is in a subscript, where values are stored.
+        is_place: Whether the node is in a subscript; texts in a dict then belong to the description.
         is_step: Whether the node is a step's function; functions are then described by their names.
         is_said: Whether the node is an argument of the operation.
     """
@@ -72,12 +72,12 @@ class Reading:
         is_first: whether no helper call leads to the line's function.
 
     Attributes:
-        entries: a pair for each statement: its text without its lists and variables' names, and its lists.
+        entries: for each statement, its text without lists and variables' names, and then the lists.
         loops: such pairs for the iterables of loops.
         texts: literal texts in the statements.
         said: literal texts in the operation's arguments, and in the definitions of names there.
-        asked: description of the third and later arguments, without texts.
-        labels: texts in dicts, by their keys.
+        asked: description of all arguments but the first, without texts.
+        labels: texts in dicts and keyword arguments, by their keys.
         collects: Whether a loop around the line stores each value separately.
     """
 
@@ -103,7 +103,7 @@ class Reading:
             (self.loops if is_loop else self.entries).append(self._entry([type(one.node).__name__, *told]))
         kept, self.texts = self.texts, []
         parts = [part for one in point.expressions for part in ast.iter_child_nodes(one)]
-        # The options come after the chat and the question.
+        # The first part is the chat's method, the second part the question. The options follow.
         _, self.asked = ([*self._asked(ones, scope)] for ones in (parts[:2], parts[2:]))
         self.said, self.texts, self._numbers, self._lists = self.texts, kept, {}, []
         called = [one for head in point.heads if isinstance(head, ast.Call) for one in head.args[:1]]
@@ -122,11 +122,11 @@ class Reading:
         return _are_like(mine, its)
 
     def steps_like(self, other: Reading) -> bool:
-        """Whether the steps' functions are made alike; a function's body may differ."""
+        """Whether similar expressions make the steps' functions; the functions' bodies may differ."""
         return _is_like(self._step, other._step)
 
     def ends_like(self, other: Reading) -> bool:
-        """Whether the values are used alike, regardless of the loops' iterables."""
+        """Whether similar statements decide and use the values, regardless of the loops' iterables."""
         return _are_like(self.entries, other.entries)
 
     def _asked(self, parts: Sequence[ast.AST], scope: _Scope) -> Iterator[str]:
@@ -209,7 +209,7 @@ class Reading:
         return any(one in self._calls or getattr(one, "id", "") in self._own for one in ast.walk(node))
 
     def _own_call(self, call: ast.Call, scope: _Scope) -> ast.AST:
-        """Describe the line's own call: a helper's with the arguments, the operation itself without."""
+        """Describe the line's own call: a helper's call with its arguments, the operation's as a blank."""
         if self._is_inner:
             return ast.Name("_")
         match call.func:
@@ -319,7 +319,9 @@ def _is_like(mine: _Entry, its: _Entry) -> bool:
 def _connected(
     point: Point, within: Sequence[Function], *, is_first: bool
 ) -> tuple[Sequence[Statement], Statement, bool]:
-    """Return a line's deciding statements, its own statement, and whether a loop collects its values."""
+    """Return the statements that decide or use a line's value, the line's own statement, and whether a loop
+    collects the values.
+    """
     function = point.function
     outwards = [one for one in above(point) if isinstance(one, ast.stmt)]
     repeats = [one for one in outwards if isinstance(one, (*_LOOPS, ast.While))]

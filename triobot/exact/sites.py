@@ -54,7 +54,7 @@ _NO_PLACE: Final[Range] = (None, None, None, None)
 _BORDER_LINK: Final = SiteLink(CHILD, "", _NO_PLACE)
 
 SiteRow: TypeAlias = "tuple[int, int, str, str, int | None, int | None, int | None, int | None]"
-"""Site as stored: its number, the number of the site that precedes it (0 for none), and the last link."""
+"""Site as stored: its number, the number of its chain without the last link (0: empty), and this link."""
 
 
 @final
@@ -65,8 +65,8 @@ class Sites:
         kind_of: returns the kind of frames with the given code.
 
     Attributes:
-        unkept: new sites that are not stored yet; the caller that stores them empties the list.
-        present: running sources by digest: module name and text.
+        unkept: new sites that are not stored yet; the caller that stores these sites empties the list.
+        present: module name and text of each running source, by the source's digest.
     """
 
     def __init__(self, kind_of: Callable[[CodeType], int]) -> None:
@@ -207,7 +207,7 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def shape_of(code: CodeType) -> str:
-    """Return a digest of a function's code, without nested code and independent of its position."""
+    """Return a digest of a function's code. Nested code and the code's position don't matter."""
     consts = [const for const in code.co_consts if not isinstance(const, CodeType)]
     shown = repr((code.co_code, code.co_names, consts))
     return blake2b(shown.encode("utf-8", "replace"), digest_size=12).hexdigest()
@@ -286,5 +286,5 @@ def loaded_modules() -> Iterator[tuple[str, str]]:
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and file.endswith(".py"):
-            # Name `__main__` after its file, which is the module's name in a program that imports it.
+            # Name `__main__` after its file: another program imports the module under this name.
             yield Path(file).stem if name == "__main__" else name, file

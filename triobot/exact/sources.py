@@ -1,7 +1,7 @@
 """Parsed sources of an author's modules: functions, and the points from which operations come.
 
-A point is described by what a reader would recognize: the call, its literal texts, the variable that gets its
-value, and the use of that variable. No description contains a line number, because lines move.
+A point's description has the parts that a reader would recognize: the call, its literal texts, the variable
+that gets its value, and the use of that variable. No description contains a line number, because lines move.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .sites import Range
 CALLS_ANOTHER: Final = frozenset({"step", "start", "stop"})
 """Operations with a function as first argument. Their constants are values, not texts for users."""
 SAYS: Final = frozenset({"ask", "choose", "fill", "send", "edit"})
-"""Operations with a fingerprint of their texts in the record, wherever the texts come from."""
+"""Operations that store a fingerprint of their texts in the record; the texts may come from any place."""
 
 QUIET: Final = SAYS | {"sleep"}
 """Operations with a value that doesn't depend on their arguments."""
@@ -38,7 +38,9 @@ _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _Node: TypeAlias = "ast.expr | ast.With | ast.AsyncWith | ast.AsyncFor"
 
 Address: TypeAlias = tuple[str, str, int, int]
-"""Position of a literal text: module, names set by the statement, index and number of its texts."""
+"""Position of a literal text: module, names set by the text's statement, index of the text in the statement,
+and number of the statement's texts.
+"""
 
 
 _Bound: TypeAlias = "ast.stmt | tuple[str, str]"
@@ -108,8 +110,8 @@ class Source:
 
     @cached_property
     def mentions(self) -> Counter[Hashable]:
-        """Number of mentions of each name. A mention other than a call counts twice: it may mean many
-        calls."""
+        """Number of mentions of each name. A mention other than a call counts as two calls, since it may
+        cause several calls."""
         nodes = [*ast.walk(self.tree)]
         called = {one.func for one in nodes if isinstance(one, ast.Call)}
         names = [one for one in nodes if isinstance(one, ast.Name | ast.Attribute)]
@@ -356,7 +358,8 @@ class Point:
         """Whether two steps get different variables. A renamed variable is no difference.
 
         Args:
-            is_told: the records contain the plain values, so their notation doesn't matter.
+            is_told: whether the records contain the arguments' plain values. If so, different expressions for
+                the arguments are no difference.
         """
         (mine, names), (its, others) = self.handed, other.handed
         if mine != its:
@@ -447,8 +450,8 @@ def words_in(nodes: Sequence[ast.AST]) -> Iterator[str]:
 
 
 def _names_set_by(statement: ast.stmt) -> set[str]:
-    """Return the names that a statement assigns; of an expression, all names, because it may change their
-    values.
+    """Return the names that a statement assigns. An expression may change the values of its names, so return
+    all names of an expression.
     """
     if name := getattr(statement, "name", ""):
         return {name}
@@ -475,7 +478,7 @@ def _nameless(node: ast.AST) -> ast.AST | None:
 
 
 def rewritten(node: _AnyNode, change: Callable[[ast.AST], ast.AST | None]) -> _AnyNode:
-    """Return a copy of `node` in which nodes are replaced by the results of `change` that are not None."""
+    """Return a copy of `node`. Each node for which `change` returns another node is replaced in the copy."""
 
     def each(value: object) -> object:
         if isinstance(value, list):
@@ -491,7 +494,7 @@ def rewritten(node: _AnyNode, change: Callable[[ast.AST], ast.AST | None]) -> _A
 
 
 def quieted(node: ast.AST) -> ast.AST | None:
-    """Return a call's bare name if the arguments of the operation decide no value; None for other nodes."""
+    """Return the bare name of a `QUIET` operation for a call of it; None for any other node."""
     name = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
     return ast.Name(name, ast.Load()) if name in QUIET else None
 

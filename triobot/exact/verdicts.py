@@ -102,7 +102,7 @@ class Parting:
 
 @final
 class Comparison:
-    """Comparison of a store's old builds with the current build; its results serve all conversations.
+    """Comparison of a store's old builds with the current build; all conversations share the results.
 
     Args:
         sites: sites of the store and of the running code.
@@ -253,14 +253,18 @@ class Comparison:
         return self._readings[site, build]
 
     def is_elsewhere(self, old: Reading, new: Reading) -> bool:
-        """Whether the current code makes a step's function differently, or by a name of another module."""
+        """Whether a step's function is another function now.
+
+        The step's name now comes from another module, although the old module still defines the name. Or
+        another expression makes the function.
+        """
         was, is_now = ({*one.point.function.source.bound.get(one.point.calls, ())} for one in (old, new))
         left = [one for one in was - is_now if is_now and isinstance(one, tuple)]
         still = any(name in getattr(self._module(-1, module), "bound", ()) for module, name in left)
         return still or (old.point.calls == new.point.calls and not old.steps_like(new))
 
     def _is_told(self, old: int, new: int, build: int) -> bool:
-        """Whether a line's texts are unchanged, and unique in both builds, so that they identify the line."""
+        """Whether a line's texts are unchanged, and unique in both builds: the texts then identify the line."""
         readings = self.readings(old, build), self.readings(new)
         olds, news = ([one.point for one in ones] for ones in readings)
         return (
@@ -289,7 +293,7 @@ class Comparison:
         if print_of is None:
             return None
         chain = [one.point for one in self.readings(site, build)]
-        # Texts found for other conversations are tried first, the text found last before the others.
+        # Try texts found for other conversations first, and of these the text found last.
         found = self._found.setdefault((site, build), {})
         if not found:
             found |= {text: None for one in self.readings(site, build) for text in (*one.texts, *one.said)}
@@ -411,7 +415,7 @@ class Judge:
         return None if why == OTHER_VALUES and self._words_tell(recorded, now, build, print_of) else why
 
     def _words_tell(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> bool:
-        """Whether the recorded code's loops and the current code's loops are proven to be at the same value.
+        """Whether the loops around the recorded and the current operation are proven to be at the same value.
 
         The proof is the text of this operation, or of the last operation in the same loops.
         """
