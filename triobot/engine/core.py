@@ -598,7 +598,7 @@ class Core:
 
 
 def unfelt() -> NoReturn:
-    """Placeholder in `Operation.felt`: Trio delivers no cancellation to a task that isn't asleep yet."""
+    """Value of `Operation.felt` for a cancellation that came before the task's sleep; never called."""
     raise AssertionError("a block was ended, and Trio knows nothing of it")
 
 
@@ -618,8 +618,8 @@ async def refuse(run: Core) -> NoReturn:
     if branch.refusals == PATIENCE:
         run.owner.swallowed(branch.turn)
     if enough := branch.refusals >= PATIENCE:
-        # At this checkpoint, code that steps the coroutine by hand can still abandon the coroutine. After the
-        # detachment, that isn't possible.
+        # Code that drives the coroutine without Trio gets control at this checkpoint, and can abandon the
+        # coroutine. After the detachment, no code can.
         await cancel_shielded_checkpoint()
     while enough:
         await _abandon(run, task)

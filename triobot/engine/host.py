@@ -22,9 +22,9 @@ class Host:
     appended earlier. A record becomes durable together with the events that the record takes, and with the
     record's write.
 
-    An event and its consequences can become durable together. `Run.deliver` appends before it returns, so a
-    host can put the event's row and the appended records into one transaction. If the transaction fails, the
-    code has gone further than its journal. Then call `Run.evict` for every run with records in the
+    An event and its consequences can become durable together. `Run.deliver` appends the records before it
+    returns, so a host can put the event's row and these records into one transaction. If the transaction
+    fails, the code has gone further than its journal. Then call `Run.evict` for every run with records in the
     transaction, and revive these runs.
     """
 
@@ -89,7 +89,7 @@ class RunOwner:
     look: Callable[[], None] | None = None
 
     def rests(self, wake: int | None) -> None:
-        """Schedule a call of `Run.tick` at `wake`, because the run waits; a later `rests` replaces `wake`.
+        """Schedule a call of `Run.tick` at `wake`, because the run waits. A later `rests` replaces this time.
 
         An effect may be under way; see `Run.is_waiting`. While an effect is under way, `rests` isn't called
         again with the same `wake`. Don't call methods of the run from here.

@@ -409,7 +409,7 @@ class Machine(Core):
         return False
 
     def _deadlines(self) -> Sequence[tuple[int, _Candidate]]:
-        """Return the blocks' deadlines and the sleeps' ends, each with the time at which it can be taken.
+        """Return the blocks' deadlines and the sleeps' ends, each with the earliest time of its step.
 
         A deadline waits for the effects under way in its block. A deadline that passed before the run was
         revived also waits for all other effects under way.

@@ -104,8 +104,8 @@ class Run(Machine):
     The owner of a run calls `deliver`, `tick` and `interrupt`. For everything else, the run calls its `Host`
     and its `RunOwner`. The code gets the run as its first argument, and uses the run's operations.
 
-    `run` is shielded from a cancellation of the task that awaits `run`, because the code would get this
-    cancellation like a cancellation by a foreign scope. To stop a run, call `evict`.
+    A cancellation of the task that awaits `run` doesn't reach the code, because no record of the journal
+    would explain such a cancellation. To stop a run, call `evict`.
 
     Args:
         records: the journal so far; for a new run only the start (`begun`).
@@ -155,7 +155,7 @@ class Run(Machine):
             with trio.CancelScope(shield=True) as scope:
                 end = await self.run_within(scope, main, *args)
         except RuntimeError:
-            if end is None:  # `end` has the error of a scope left open
+            if end is None:  # otherwise `end` has this error already: a scope was left open
                 raise
         assert end is not None
         return end
@@ -234,10 +234,9 @@ class Run(Machine):
     def deliver(self, row: int, stamp: int, value: object) -> bool:
         """Deliver an event. Records that the event causes at once are appended before `deliver` returns.
 
-        The event's own record is appended later if the code has not begun, a branch has the turn, the journal
-        isn't exhausted, an earlier deadline or result comes first, or no block or wait takes the event.
-
-        So a host can store the event and these records in one transaction; see `Host`.
+        So a host can store the event and these records in one transaction; see `Host`. The event's own record
+        is appended later if the code has not begun, a branch has the turn, the journal isn't exhausted, an
+        earlier deadline or result comes first, or no block or wait takes the event.
 
         Returns:
             False if the run is over or dying. In this case the event is not in the mailbox.

@@ -1,8 +1,7 @@
 """The innermost cancel scope of a task: Trio has no public way to find the scopes that an author made.
 
-This module has two uses. It finds a scope that an author's code left open. And it lets a run leave memory
-although the run's code is inside an author's shielded scope. A Trio version with other internals is refused
-at import.
+`innermost` finds a scope that an author's code left open. `lower` removes the shields of an author's scopes,
+so that a run can leave memory. A Trio version with other internals is refused at import.
 """
 
 from __future__ import annotations

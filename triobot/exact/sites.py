@@ -172,8 +172,8 @@ class Sites:
     def _source_of(self, code: CodeType) -> str:
         """Return the digest of the source of this code; "" if there is none.
 
-        A file may have been replaced after its import. So the file's text is compiled, and the result must be
-        the same code.
+        A file may have been replaced after its import. So the file's text is compiled, and the result must
+        contain `code`.
         """
         file = code.co_filename
         for digest in self._files.get(file, ()):
@@ -286,5 +286,5 @@ def loaded_modules() -> Iterator[tuple[str, str]]:
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and file.endswith(".py"):
-            # Name `__main__` after its file: another program imports the module under this name.
+            # Name `__main__` after its file: a program that imports the module uses this name.
             yield Path(file).stem if name == "__main__" else name, file

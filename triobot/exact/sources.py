@@ -178,7 +178,10 @@ def read_source(name: str, text: str) -> Source | None:
 
 
 def _fits(node: _Node, starts: tuple[int, int], ends: tuple[int, int]) -> tuple[int, int] | None:
-    """Return lines and columns from a node's start to a range's start; None if the range isn't the node's."""
+    """Return the distance, in lines and columns, from the start of a node to the start of a range.
+
+    None if the range doesn't belong to the node.
+    """
     begin, end = begins(node), _end_of(node)
     if (heads := _heads_of(node)) is not None:
         whole = (starts, ends) == (begin, end)
@@ -494,7 +497,7 @@ def rewritten(node: _AnyNode, change: Callable[[ast.AST], ast.AST | None]) -> _A
 
 
 def quieted(node: ast.AST) -> ast.AST | None:
-    """Return the bare name of a `QUIET` operation for a call of it; None for any other node."""
+    """Return the bare name of the called operation if a node calls a `QUIET` operation; otherwise None."""
     name = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
     return ast.Name(name, ast.Load()) if name in QUIET else None
 

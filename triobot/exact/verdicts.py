@@ -264,7 +264,7 @@ class Comparison:
         return still or (old.point.calls == new.point.calls and not old.steps_like(new))
 
     def _is_told(self, old: int, new: int, build: int) -> bool:
-        """Whether a line's texts are unchanged, and unique in both builds: the texts then identify the line."""
+        """Whether a line's texts identify the line: the texts are unchanged, and unique in both builds."""
         readings = self.readings(old, build), self.readings(new)
         olds, news = ([one.point for one in ones] for ones in readings)
         return (
@@ -293,7 +293,7 @@ class Comparison:
         if print_of is None:
             return None
         chain = [one.point for one in self.readings(site, build)]
-        # Try texts found for other conversations first, and of these the text found last.
+        # Try texts found for other conversations first, beginning with the text found last.
         found = self._found.setdefault((site, build), {})
         if not found:
             found |= {text: None for one in self.readings(site, build) for text in (*one.texts, *one.said)}

@@ -74,7 +74,7 @@ class Delivery(Place):
         turn: whether the caller's task is to send the request now.
         error: error of a delivery that failed while its task wasn't waiting.
         wanted: whether the caller still wants the result.
-        since: when the delivery was queued, in the loop's seconds. The time of file uploads before it in the
+        since: when the delivery was queued, in the loop's seconds. The time of file uploads earlier in the
             lane is added, so that uploads don't count as waiting.
         began: when the current attempt's request or upload began.
         after: event that must be set before the attempt. The event means that the outcome of the lane's

@@ -121,7 +121,7 @@ def alarm_of(kind: AlarmKind, entry: Entry, what: str = "") -> Alarm:
 
 
 def _both(entry: Entry) -> str:
-    """Describe both payments by their times if two may have been captured; else return an empty text."""
+    """Return a text with the times of both payments if two may have been captured, else an empty text."""
     known = [at for at in (entry.doubt_at, entry.verified_at, entry.hinted_at) if at is not None]
     if len(known) < 3 or entry.claims < 2:
         return ""
@@ -154,5 +154,5 @@ def _alarm(kind: AlarmKind, entry: Entry, now: int, what: str = "") -> RaiseAlar
 
 
 def numbered(entry: Entry) -> Entry:
-    """Return a new entry with its first revision."""
+    """Return a copy of a new entry, with revision 1."""
     return attrs.evolve(entry, revision=1)
