@@ -32,7 +32,7 @@ class AnswerRules:
     """Limits and delays of answers.
 
     Attributes:
-        after: seconds after which a press that a conversation took gets an empty answer.
+        after: delay in seconds of the empty answer to a press that a conversation took.
         remembered: largest number of taken presses, and of answered presses, in memory.
         waiting: largest number of queued answers that no task awaits.
         parallel: answers in flight at a time.
@@ -76,7 +76,7 @@ class Presses:
         self._answered.pop(callback_id, None)
 
     def due(self, now: float) -> list[tuple[ChatId, CallbackId]]:
-        """Return the presses that need an empty answer now; the caller calls `settle` for each.
+        """Return the presses that need an empty answer now; the caller calls `settle` for each press.
 
         The result contains the presses that are past their delay. If more than `remembered` presses are
         taken, the result also contains the oldest presses beyond this number.

@@ -14,9 +14,8 @@ operation is *suspected*, and waits in its lane until one of these events shows 
 
 A broadcast's refusal is *faint* evidence if no request to the chat has succeeded lately: most users of an old
 audience may have left. Faint refusals wait for a success like other refusals, but don't count among the
-several chats.
-After a minute without any success, several faint refusals mean that the token is the cause. Fewer faint
-refusals mean that their chats are the cause.
+several chats. After a minute without any success, several faint refusals mean that the token is the cause.
+Fewer faint refusals mean that their chats are the cause.
 
 No operation fails while everything is held. Every half minute one queued operation is sent as a probe. While
 fewer than `BreakerRules.chats` chats are suspected, an operation of a chat without a refusal is sent as a
@@ -203,7 +202,7 @@ class Breaker:
         return False
 
     def judge(self, now: float) -> tuple[Hashable, ...]:
-        """Decide the suspicions that have waited long enough.
+        """Decide the cause of the refusals that have waited long enough.
 
         Call `judge` at the time from `look_again`, before starting operations.
 

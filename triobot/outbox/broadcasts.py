@@ -132,8 +132,8 @@ async def open_broadcasts(
 ) -> AsyncGenerator[Broadcasts]:
     """Continue unfinished broadcasts, and accept new broadcasts, while the block runs.
 
-    At the end no further request is sent. Requests in flight get five seconds, and their outcomes are stored.
-    If the outbox was closed or drained before, the end takes no time.
+    At the block's end no further request is sent. Requests in flight get five seconds, and their outcomes are
+    stored. If the outbox was closed or drained before, the end takes no time.
 
     Args:
         store: stores the broadcasts.
@@ -216,7 +216,7 @@ class Broadcasts:
         finally:
             del self._capturing[key]
             mine.ended.set()
-            # `_look` reads the row: it sends a complete capture, and deletes an incomplete capture.
+            # `_look` reads the row. It then runs the broadcast, or deletes an incomplete capture.
             self._look_at(key)
         return True
 
@@ -231,7 +231,7 @@ class Broadcasts:
             await self._write(AddReceivers(key, _without(piece, forgotten)))
 
     async def _write(self, *writes: Write) -> None:
-        """Commit as soon as the store is available: the audience can't be iterated a second time."""
+        """Commit, and retry until the store is available: the audience can't be iterated a second time."""
         await await_store(partial(self._store.commit, *writes))
 
     async def status(self, key: str) -> BroadcastStatus:
@@ -262,7 +262,7 @@ class Broadcasts:
         return job.status.state == "sending"
 
     def gone(self, key: str) -> Gone:
-        """Iterate over the receivers who have left, as far as is known, in audience order."""
+        """Return an iterator over the receivers known to have left, in audience order."""
         return Gone(self._store, key)
 
     async def forget(self, chat_id: ChatId) -> None:
@@ -352,7 +352,7 @@ class Broadcasts:
         return all_done
 
     def _has_room(self, job: BroadcastJob) -> bool:
-        # A stopping broadcast sends nothing, and only stores its end.
+        # A stopping broadcast needs no room: the broadcast sends nothing, and only stores its end.
         return job.status.state == "stopping" or len(self._running) < AT_ONCE
 
     async def _resumed(self, job: BroadcastJob) -> _RunningBroadcast | None:

@@ -69,7 +69,7 @@ class Delivery(Place):
         chat: key of the chat that the operation concerns, whichever lane the delivery is in.
         own: whether a task waits for the result and can send the request itself.
         doubted: called when the operation is sent again although it may have arrived.
-        recorded: set by the caller once the outcome is durable.
+        recorded: event that the caller sets once the outcome is durable.
         task: the caller's task while it waits for a result or for its `turn`.
         turn: whether the caller's task is to send the request now.
         error: error of a delivery that failed while its task wasn't waiting.
@@ -119,7 +119,7 @@ class Delivery(Place):
 
 
 def choose_lane(lanes: Lanes[Delivery], delivery: Delivery) -> None:
-    """Set an edit's lane: the lane of an earlier edit of its message, otherwise the lane for its urgency."""
+    """Set an edit's lane: the lane of an earlier edit of the same message, or else the lane for `urgency`."""
     edit = delivery.operation
     if not isinstance(edit, EditMessage):
         return

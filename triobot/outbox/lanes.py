@@ -6,8 +6,8 @@ entries, pauses and failures.
 
 The order within a lane is strictly the order of queueing. Urgency only selects the next *lane*. A lane is as
 urgent as its most urgent operation, so a money operation also hurries the operations before it. Idle lanes
-are deleted, so a million recipients cost nothing. The number of queued operations has no bound here: each
-queued operation has a waiting caller, so the callers are the bound.
+are deleted, so a million recipients cost nothing. This module doesn't bound the number of queued operations:
+each operation has a waiting caller, so the number of callers is the bound.
 
 Time is an argument. This module never waits, and doesn't depend on the type of an operation.
 """
@@ -402,7 +402,7 @@ class Lanes(Generic[P]):
         return lane
 
     def _arrange(self, lane: _Lane[P], now: float) -> bool:
-        """Apply a lane's state: ready, paused, neither, or empty.
+        """Put a lane into the ready queue or among the pausing lanes, or into neither; delete an empty lane.
 
         Returns:
             Whether the result of `start` may have changed.

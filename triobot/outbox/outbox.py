@@ -219,8 +219,9 @@ class LaneOutbox:
         return self._lanes.pace.rate
 
     def works(self) -> bool:
-        """Return whether the platform accepts requests. If the breaker doesn't know, send the breaker's
-        question in the background.
+        """Return whether the platform accepts requests.
+
+        Before the first success, also send the breaker's question in the background.
         """
         breaker = self._suspects.breaker
         if breaker.may_ask_first():

@@ -3,7 +3,7 @@
 The rate is unlimited until outcomes show that the rate is too high. The evidence is the share of bad outcomes
 in a sample of a few dozen outcomes, over a second or more:
 
-- Answers 429: a tenth of the outcomes is enough, because the rate is the reason for a 429.
+- 429 answers: a tenth of the outcomes is enough, because the rate is the reason for a 429.
 - Late answers, other errors and lost connections: a third of the outcomes is enough. A smaller share proves
   nothing, since some requests always fail.
 - Requests without an answer: counted only if the answered requests are late too, or if nothing is answered at

@@ -24,8 +24,8 @@ from .uploads import Uploads
 
 R = TypeVar("R")
 
-# The breaker's question. It concerns no chat, and no user sees it, so only the token can be the reason for a
-# refusal (gap 37).
+# The breaker's question: an upload that concerns no chat and that no user sees. So only the token can be the
+# reason for a refusal (gap 37).
 _QUESTION: Final = Upload.of(File.from_bytes(b"triobot\n", "triobot.txt"))
 
 
@@ -94,7 +94,7 @@ class Requests:
 
     @property
     def expires_at(self) -> float:
-        """When `expire` next has a request to end."""
+        """Earliest deadline of the begun requests; `NEVER` without such a request."""
         return next(iter(self._deadlines.values()), NEVER)
 
     # --- requests with a task

@@ -19,8 +19,8 @@ class OutboxRules:
     """Settings of an outbox; the defaults suit a platform with unknown limits.
 
     Attributes:
-        parallel: number of slots. An operation in flight occupies a slot as long as its answer takes the
-            usual time.
+        parallel: number of slots. An operation in flight occupies a slot until its answer takes longer than
+            usual.
         connections: requests in flight at a time, including requests to stuck chats; the client needs this
             number of connections.
         uploads: file uploads at a time.

@@ -5,9 +5,10 @@ task sends its own operation as soon as the operation may start. With a separate
 takes 40 % longer.
 
 A *courier* is a task of the outbox's own for one attempt. Couriers handle everything that callers can't send
-themselves: files, operations that have to wait in their position, probes, operations without a waiting task,
-and every operation if the client can't begin requests. A courier also takes over a cancelled caller's request
-if the request may have been sent. So the lane starts its next operation only when the platform has answered.
+themselves: files, operations that must wait for an earlier outcome to be durable, probes, operations without
+a waiting task, and every operation if the client can't begin requests. A courier also takes over a cancelled
+caller's request if the request may have been sent. So the lane starts its next operation only when the
+platform has answered.
 
 `attempts` applies the result of each attempt. No courier raises a platform error.
 """

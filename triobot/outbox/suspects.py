@@ -95,7 +95,7 @@ class Suspects:
         self._lanes.suspend(delivery, now)
 
     def cleared(self, delivery: Delivery) -> None:
-        """Remove a delivery from `waiting`, because the delivery is retried, moved or withdrawn."""
+        """Remove a delivery from `waiting`, because the delivery is retried or withdrawn."""
         waiting = self.waiting.get(delivery.chat)
         if waiting is not None and waiting.pop(delivery, waiting) is None and not waiting:
             del self.waiting[delivery.chat]
@@ -120,7 +120,7 @@ class Suspects:
         return [delivery for delivery in judged if self._lanes.withdraw(delivery, now)]
 
     def worked(self, chat: Hashable, began: float, now: float) -> None:
-        """Record a success, and retry the refused deliveries of other chats."""
+        """Record a success, and retry the refused deliveries that the breaker releases."""
         waiting = self.breaker.succeeded(chat, began, now)
         if waiting or self._lanes.held:
             self._try_again(waiting, now)
