@@ -13,7 +13,7 @@ def oldest_wait(lanes: Lanes[Delivery], now: float) -> float:
     """Return the age in seconds of the oldest waiting operation for money or a reply; 0 while everything is
     held.
 
-    An operation in its first attempt doesn't count. Operations that wait behind a file upload in the same lane
+    An operation in its first attempt doesn't count. Operations that wait behind a file upload in their lane
     don't count either.
     """
     if lanes.held:

@@ -1,9 +1,9 @@
 """Moves callbacks from the inbox into the ledger: at once, concurrently, a bounded number at a time.
 
-A callback is a hint about one payment. Callbacks are never deduplicated, since the callbacks of a failure and
-of a success are the same bytes. A callback is never trusted, and never causes a verify of a payment that the
-ledger doesn't contain. If no entry has a callback's invoice id, the entry is found by two values: the
-callback's chat, and the amount that the platform names for the id.
+A callback is a hint about one payment. Callbacks are never deduplicated, since the callback of a failure can
+have the same bytes as the callback of a success. A callback is never trusted, and never causes a verify of a
+payment that the ledger doesn't contain. If no entry has a callback's invoice id, the entry is found by two
+values: the callback's chat, and the amount that the platform names for the id.
 
 A callback stays in the inbox until the transaction that stores its hint. When too many callbacks are in
 memory, only the inbox position of a new callback is kept. The callback is read from the inbox again when

@@ -52,9 +52,9 @@ _PAGE: Final = 64
 _PARALLEL: Final = 16
 """Largest number of examinations at a time. An examination verifies a payment or inquires about it."""
 PER_SECOND: Final = 20.0
-"""Examinations a second of payments without a callback. Payments with a callback come first and aren't
-counted. If more examinations are due, the sweep of all open payments falls behind, and an alarm names the
-risk.
+"""Largest number of examinations a second, for payments without a callback. Payments with a callback come
+first and don't count. If more examinations are due, the sweep of all open payments falls behind, and an alarm
+names the risk.
 """
 LARGEST_ITEM: Final = LARGEST_VALUE // 2
 LARGEST_TEXT: Final = LARGEST_VALUE // 4
@@ -264,7 +264,7 @@ class Cashier:
         await self._beat()
 
     async def _watched_last(self) -> int | None:
-        """Return when payments were last watched, by the current clock; None before the first time."""
+        """Return when payments were last watched, corrected by clock changes; None before the first watch."""
         seen = await self._store.setting(WATCHED)
         if seen is None:
             return None
@@ -393,7 +393,7 @@ class Cashier:
             await self._clock.wait(self._poke, seconds)
 
     def _affordable(self) -> bool:
-        """Return whether the budget allows one more examination now, and count it."""
+        """Return whether the budget allows one more examination now; if so, count this examination."""
         now = trio.current_time()
         if self._cold_from > now:
             return False

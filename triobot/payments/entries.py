@@ -142,7 +142,7 @@ class Entries:
         return Pages(lambda after: await_store(partial(find, after=after)))
 
     def announce(self, planned: Planned) -> None:
-        """Count durable moves and call `listen`; call this after a commit outside of `Entries`."""
+        """Count durable moves and pass each move to `listen`; for commits that `Entries` didn't make."""
         for outcome in planned.outcomes:
             self.counts[outcome.fact if isinstance(outcome, Moved) else "impossible"] += 1
             if isinstance(outcome, Moved):
@@ -230,7 +230,7 @@ def moving(
 def opening(
     entries: Entries, entry: Entry, now: int, facts: Sequence[Fact] = (Plain("send_begun"),)
 ) -> tuple[Entry, MovePayment]:
-    """Return a new entry after its first facts, and the write that adds the entry to the store.
+    """Apply the first facts to a new entry; return the entry, and the write that adds it to the store.
 
     The commit is refused if another owner has the number. The write does nothing if the entry exists already.
     """
@@ -255,7 +255,10 @@ def opening(
 
 
 def claiming(entries: Entries, entry: Entry, fact: Fact, now: int) -> tuple[Entry, MovePayment]:
-    """Return an entry after a fact, and the write of that move; the commit fails if the entry has changed."""
+    """Apply a fact to an entry; return the entry, and the write that stores the move.
+
+    The commit fails if the stored entry has another revision.
+    """
     planned = plan(entry, [fact], now)
 
     def move(row: PaymentRow | None) -> Sequence[Decided]:

@@ -101,8 +101,8 @@ class Entry:
         verify_said: answer of the last verify; None before the answer, and after an inquiry's first
             "verified".
         seen_at: when the inquiry first said "verified", as long as no verify has said "verified".
-        doubt_at: when the last verify with a lost answer began: it may still take effect for a while. None
-            once that verify certainly captured nothing.
+        doubt_at: start of the last verify with a lost answer. This verify may still take effect for a while.
+            None once the verify certainly captured nothing.
         clean_at: last moment at which certainly no paid money waited for its capture; the hour in which a
             verify can capture begins no earlier.
         clean: whether the last examination found the payment certainly unpaid.

@@ -103,7 +103,7 @@ class Plain:
 @final
 @guarded
 class SendOk:
-    """The platform accepted the send: a button's message, or an invoice's id.
+    """The fact that the platform accepted a send, with the button's message id or the invoice's id.
 
     Attributes:
         twice: whether an earlier attempt may have arrived too.

@@ -65,7 +65,7 @@ class Moved:
 @final
 @guarded
 class Impossible:
-    """A fact that the table refuses. The entry stays unchanged; the caller counts it and raises an alarm."""
+    """A fact that the table refuses. The entry stays unchanged; the caller counts the fact, with an alarm."""
 
     entry: Entry
     fact: FactName
@@ -318,7 +318,7 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
 def _with_duties(
     before: Entry, after: Entry, fact: Fact, name: FactName, due: tuple[Duty, ...], now: int
 ) -> tuple[Entry, tuple[Duty, ...]]:
-    """Set when the duties are due; return the entry, and the duties that apply to the entry."""
+    """Set the due times of the duties; return the entry, and the duties that apply to the entry."""
     done: list[Duty] = []
     if name in _EXAMINED or name in _UNANSWERED:
         after = attrs.evolve(

@@ -94,7 +94,7 @@ def _fresh_at(entry: Entry, now: int) -> int:
 
 
 def verify_by(entry: Entry) -> int:
-    """Return the end of the hour: before this moment, a verify still captures whatever the user has paid."""
+    """Return the end of the hour: before this moment, a verify still captures the money of a payment."""
     return unpaid_until(entry) + WINDOW
 
 

@@ -68,7 +68,8 @@ class Transition:
 
     Attributes:
         next: the next state; None: unchanged.
-        taker: the next taker; None: unchanged. The rules with a condition are:
+        taker: the next taker; None: unchanged. Some values depend on the current taker. Below, "A replaces B"
+            means that A is the next taker if B is the current taker:
 
             - "late": the entry's `late` replaces a conversation.
             - "last": the aside for the item replaces a conversation, for one last verify. If no verify is
