@@ -122,7 +122,7 @@ class Branch:
         path: empty for the main branch; for a child, the nursery's id and the child's number in the nursery.
         key: the path as numbers.
         around: the engine's scopes around the branch, the outermost first; the first scope is the run's.
-        turn: the operation whose outcome began the branch's current turn.
+        turn: id of the operation that began the branch's current turn with its outcome.
         prefix: text before the numbers of the branch's operations: the path, or the name of a part.
         task: None before the branch runs. The main branch has no task after the run's end either.
         count: number of ids that the branch has used.
@@ -253,7 +253,7 @@ class Crashed:
 @final
 @frozen
 class WasInterrupted:
-    """An interrupt ended the run. `error`: raised by cleanup."""
+    """An interrupt ended the run. `error`: error that the code's cleanup raised."""
 
     why: str
     error: Exception | None = attrs.field(default=None, repr=False)
@@ -271,7 +271,7 @@ class ContinuesAs:
 @final
 @frozen
 class Evicted:
-    """The run left memory and can be revived. `error`: raised by cleanup."""
+    """The run left memory and can be revived. `error`: error that the code's cleanup raised."""
 
     error: Exception | None = attrs.field(default=None, repr=False)
 
@@ -279,7 +279,7 @@ class Evicted:
 @final
 @frozen
 class Diverged:
-    """The run can't go on with this code, but isn't over. `failure`: error of the code as it was ended."""
+    """The run can't go on with this code, but isn't over. `failure`: error that the code's cleanup raised."""
 
     error: NondeterminismError
     failure: Exception | None = attrs.field(default=None, repr=False)
@@ -293,7 +293,7 @@ Work: TypeAlias = "tuple[Callable[..., Awaitable[object]], tuple[Any, ...], Rais
 
 
 def begun(fn: str, *args: object, time: int, seed: str, codec: Codec, jumped: int = 0) -> Record:
-    """Return the first record of a run; append it before the run begins.
+    """Return the first record of a run. The caller appends this record before the run begins.
 
     Args:
         fn: the name by which the host finds the code again.
@@ -318,7 +318,7 @@ class RunJournal:
         live: whether the code was given every recorded turn.
         time: time of the current turn, in wall milliseconds.
         jumped: total milliseconds by which the clock had been set when the current turn began.
-        unseen: the part of `jumped` that no host has seen.
+        unseen: milliseconds of clock changes that `Host.jumped` doesn't include.
         revived: when this incarnation began.
         effects: the records of effects that began before a crash, and have no outcome among the turns.
         beside: the records of reads, writes and notes, by tag, turn and key; dropped together with `turns`.
@@ -338,7 +338,7 @@ class RunJournal:
     beside: Mapping[tuple[Any, ...], Record] = {}
 
     def __attrs_post_init__(self) -> None:
-        records, self.turns = self.turns, ()  # all the records are given as `turns`
+        records, self.turns = self.turns, ()  # the constructor's `turns` are all records
         check_journal(records)
         self._set_time(records[0])
         self.revived = self.time
@@ -550,7 +550,7 @@ class Core:
         return CUT, cancelled
 
     async def woken(self, op: Operation) -> Any:
-        """Sleep until `wake` has set the operation's outcome or signal, unless set before; return it."""
+        """Return an operation's outcome or signal; if none exists yet, first sleep until `wake` is called."""
         if op.given is None:
             if self.dying and op.nature is not JOIN:
                 return GONE
@@ -572,7 +572,7 @@ class Core:
             self.felt = self.felt or self.interrupted
             assert op.felt is not None
             if op.felt is unfelt:
-                await checkpoint_if_cancelled()  # cancelled before it slept
+                await checkpoint_if_cancelled()  # cancelled before the task slept
             op.felt()
         if isinstance(given, BaseException):
             raise given
@@ -598,7 +598,7 @@ class Core:
 
 
 def unfelt() -> NoReturn:
-    """Value of `Operation.felt` for a cancellation that came before the task's sleep; never called."""
+    """Value of `Operation.felt` if Trio hasn't delivered the cancellation yet; a checkpoint in `come` does."""
     raise AssertionError("a block was ended, and Trio knows nothing of it")
 
 

@@ -43,7 +43,7 @@ class Host:
 
         Args:
             rows: events that this record takes; no other record may take the same events.
-            write: stored with the record: a `Put`, or the argument of `Run.also`.
+            write: a `Put` or the argument of `Run.also`, to be stored with the record.
         """
         raise NotImplementedError
 
@@ -103,7 +103,7 @@ class RunOwner:
         """
 
     def reached(self, operations: Sequence[Any]) -> str | None:
-        """Return how the open operations differ from the operations at the journal's end; None if they fit.
+        """Return how the open operations differ from the operations at the journal's end; None if both fit.
 
         Called once, when the journal is exhausted. Operations without sites must get their sites here.
         """

@@ -96,7 +96,7 @@ class Machine(Core):
     _quiet: bool = False
 
     def begin(self, task: Task, scope: trio.CancelScope) -> None:
-        """Give the main branch its first turn."""
+        """Begin the main branch's first turn."""
         self.main.task, self.main.around = task, (scope,)
         self._hold(self.main, 0)
 
@@ -454,7 +454,7 @@ class Machine(Core):
     # --- effects
 
     def _arm(self, op: Operation) -> None:
-        """Allow events, results and the clock to complete an operation from now on; start an effect."""
+        """Allow events, results and the clock to complete an operation from now on; start its effect."""
         op.armed = True
         if op.nature is EFFECT:
             row = self.journal.effects.get(op.id) if self.journal.effects else None

@@ -55,7 +55,7 @@ D time id kind print value [row sites]   an operation is done; `row` is the even
 E time id kind print error [row sites]   an operation failed
 C time id kind print [null 0 sites]      an effect was cut short by a block that ended
 F time block row value               a block ended: by an event, or by its deadline (row and value null)
-I time row turn why                  an interrupt; `turn`: the turn that it cut in a foreign await, or null
+I time row turn why                  an interrupt; `turn`: the turn that was cut in a foreign await, or null
 Z time error                         the end
 A time fn args                       the end of a run that goes on as another function
 
@@ -323,7 +323,7 @@ class Codec:
     # --- errors
 
     def node_of_error(self, error: Exception, raises: Raises = ()) -> Node:
-        """Return the node to record for an error. If this node is too large, it has only the error's text."""
+        """Return the node to record for an error; in place of a too large node, a node of the error's text."""
         try:
             node = self._error_node(error, tuple(raises))
             if len(encode_record(node)) <= self._largest:

@@ -143,7 +143,7 @@ class Run(Machine):
     # --- running
 
     async def run(self, main: Callable[..., Awaitable[object]], *args: object) -> End:
-        """Run ``main(run, *args)`` over its journal and then to its end.
+        """Run ``main(run, *args)`` over the journal and then to the code's end.
 
         An error of the author's code is returned in the `End`, never raised.
 
@@ -248,9 +248,12 @@ class Run(Machine):
         return True
 
     def shift(self, by: int) -> None:
-        """Move deadlines that were set as durations: the clock was set forward by `by` milliseconds.
+        """Move the deadlines that were set as durations, after the clock was set forward.
 
         `shift` may be called within `Host.now`. Call `tick` after `shift`.
+
+        Args:
+            by: milliseconds by which the clock was set forward.
         """
         self.journal.revived += by
         timed: Sequence[Operation | Scope] = [*self.resting, *self.blocks]

@@ -89,7 +89,7 @@ class Channel(Generic[T]):
         return given[0]
 
     def _next_sent(self) -> tuple[T] | None:
-        """Return the value of the sender that has waited longest, and let that sender go on."""
+        """Return the value of the sender that has waited longest; this sender goes on after this turn."""
         while self._senders:
             op, value = self._senders.popleft()
             if self._run.pass_to(op, ()):

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias, TypeVar, final
 from .sources import CALLS_ANOTHER, Address, Function, Point, Source, has_letters, is_within
 
 CLEARLY: Final = 0.25
-"""A match of reworded lines is refused if another pair's likeness (0 to 1) is larger by more than this."""
+"""A match of reworded lines is refused if another pair's likeness (0 to 1) is larger by more than 0.25."""
 
 Accepted: TypeAlias = tuple[str, str, str]
 """An accepted change: the function's name, the old call, the current call."""

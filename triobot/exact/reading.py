@@ -72,7 +72,7 @@ class Reading:
         is_first: whether no helper call leads to the line's function.
 
     Attributes:
-        entries: for each statement, its text without lists and variables' names, and then the lists.
+        entries: a pair for each statement: its text without lists and variables' names, and its lists.
         loops: such pairs for the iterables of loops.
         texts: literal texts in the statements.
         said: literal texts in the operation's arguments, and in the definitions of names there.
