@@ -598,7 +598,7 @@ class Core:
 
 
 def unfelt() -> NoReturn:
-    """Value of `Operation.felt` if Trio hasn't delivered the cancellation yet; a checkpoint in `come` does."""
+    """Value of `Operation.felt` if Trio hasn't delivered the cancellation; a checkpoint in `come` does so."""
     raise AssertionError("a block was ended, and Trio knows nothing of it")
 
 

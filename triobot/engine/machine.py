@@ -46,7 +46,7 @@ from .scopes import innermost, lower
 AGAIN: Final = 60_000
 """Milliseconds that a deadline from before a revival waits for effects that run again after the revival."""
 _nature: Final = attrgetter("nature")
-# The kinds of things that can happen next. With equal stamps, the kind that is listed first happens first.
+# The kinds of steps that are possible next. Of steps with equal stamps, the kind listed first comes first.
 INTERRUPT, EVENT, RESULT, DEADLINE, SLEEP = range(5)
 UNCANCELLABLE: Final = 1_000
 """Number of operations in a row that the end of one block may cut short; no normal cleanup has so many."""
@@ -59,10 +59,10 @@ _Candidate: TypeAlias = "tuple[int, int, Operation | Scope | None, object, int |
 class Machine(Core):
     """Decides which branch has the turn and, if several branches could go on, which branch goes on first.
 
-    `pump` is called whenever something might go on. While no branch has the turn, `pump` takes one step after
-    another. Internal work of the run (children, cancellations) comes first, and is never recorded. The
-    journal's records come next. After the journal, `pump` takes the first thing that can happen now, and
-    records it. This choice decides every race.
+    `pump` is called whenever a branch may be able to go on. While no branch has the turn, `pump` takes one
+    step after another. Internal work of the run (children, cancellations) comes first, and is never recorded.
+    The journal's records come next. After the journal, `pump` takes the first step that is possible now, and
+    records this step. The choice of the step decides every race.
 
     Attributes:
         holder: the branch that has the turn.

@@ -166,7 +166,6 @@ class Sites:
         return SiteLink(CODE + shape_of(code), code.co_qualname, (line, *place[1:]))
 
     def has_source(self, code: CodeType) -> bool:
-        """Whether the source of this code is available."""
         return bool(self._source_of(code))
 
     def _source_of(self, code: CodeType) -> str:

@@ -378,7 +378,6 @@ class Point:
 
 
 def has_letters(words: Sequence[str]) -> bool:
-    """Whether the texts contain a letter."""
     return any(letter.isalpha() for word in words for letter in word)
 
 
@@ -386,7 +385,6 @@ def has_letters(words: Sequence[str]) -> bool:
 
 
 def callee_of(call: ast.AST) -> str:
-    """Return the name of the called function."""
     called = call.func if isinstance(call, ast.Call) else call
     if isinstance(called, ast.Attribute):
         return called.attr
@@ -423,7 +421,6 @@ def _end_of(node: ast.expr | ast.stmt) -> tuple[int, int]:
 
 
 def is_within(one: Point, block: Point) -> bool:
-    """Whether a point is inside of a block."""
     return begins(block.node) < begins(one.node) < _end_of(block.node)
 
 

@@ -346,7 +346,6 @@ class Lanes(Generic[P]):
     # --- state
 
     def standing(self, key: Hashable) -> LaneStanding[P]:
-        """Return a snapshot of a lane."""
         lane = self._lanes.get(key)
         if lane is None:
             return LaneStanding((), 0, False, 0.0)

@@ -235,7 +235,6 @@ class LaneOutbox:
         return self._answers.idle and is_stuck(self._lanes, trio.current_time())
 
     def statistics(self) -> OutboxStatistics:
-        """Return the outbox's state and counters."""
         lanes, breaker, attempts, answers = self._lanes, self._suspects.breaker, self._attempts, self._answers
         return OutboxStatistics(
             queued=lanes.queued,
@@ -254,7 +253,6 @@ class LaneOutbox:
         )
 
     def lane(self, chat: Recipient) -> LaneReport:
-        """Return a report of a chat's lane."""
         lane = self._lanes.standing(lane_of(chat))
         return LaneReport(
             tuple(delivery.operation.path for delivery in lane.places[:_SHOWN]),

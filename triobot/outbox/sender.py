@@ -158,7 +158,7 @@ class LaneSender:
     # --- into the lanes, and out of them
 
     def _queue(self, delivery: Delivery) -> bool:
-        """Queue a delivery; return whether `go_on` may start an operation now."""
+        # Returns whether `go_on` may start an operation now.
         chat = delivery.chat
         if self._typing and delivery.urgency is not Urgency.BESIDE and delivery.key == ("chat", chat):
             self.hide_typing(chat)
@@ -215,7 +215,6 @@ class LaneSender:
             self._queue(delivery)
 
     def hide_typing(self, chat: Hashable) -> None:
-        """Withdraw a queued typing indicator."""
         if (delivery := self._typing.pop(chat, None)) is not None:
             self._abandon(delivery)
 

@@ -47,7 +47,6 @@ _OVER: Final[Mapping[State | FactName, tuple[AlarmKind, ...]]] = {
 
 
 def row_of(entry: Entry) -> PaymentRow:
-    """Return the store row of an entry."""
     captured = entry.captured is not None and entry.verified_at is not None
     return PaymentRow(
         entry.id,
