@@ -323,7 +323,7 @@ class Codec:
     # --- errors
 
     def node_of_error(self, error: Exception, raises: Raises = ()) -> Node:
-        """Return the node to record for an error; only the text is recorded if the node would be too large."""
+        """Return the node to record for an error: only the error's text if the node would be too large."""
         try:
             node = self._error_node(error, tuple(raises))
             if len(encode_record(node)) <= self._largest:
