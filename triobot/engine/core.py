@@ -129,7 +129,7 @@ class Branch:
         uncancellable: number of operations in a row that the branch began inside a block that had ended.
         outside: Trio's innermost scope around the body of the effect that the branch runs; else None.
         entry: the author's coroutine that the branch runs.
-        root: for a child, the site at which it was started.
+        root: for a child, the site that started the child.
         site: site of the newest operation; 0 if not known.
         drawn: sites of the operations, since the branch's last record, that have no record of their own.
         refusals: number of operations that were refused because the run dies.

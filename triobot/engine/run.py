@@ -167,7 +167,7 @@ class Run(Machine):
 
         Args:
             scope: the innermost scope around the current task. The scope is shielded while the run lasts. At
-                the run's end, the scope may have been cancelled, and the caller must leave it.
+                the run's end, the scope may have been cancelled, and the caller must exit the scope.
         """
         if self.dying:
             return Evicted()

@@ -68,7 +68,7 @@ class Delivery(Place):
     Attributes:
         chat: key of the chat that the operation concerns, whichever lane the delivery is in.
         own: whether a task waits for the result and can send the request itself.
-        doubted: called when the operation is sent again although it may have arrived.
+        doubted: called when the operation is sent again although an earlier attempt may have arrived.
         recorded: event that the caller sets once the outcome is durable.
         task: the caller's task while it waits for a result or for its `turn`.
         turn: whether the caller's task is to send the request now.

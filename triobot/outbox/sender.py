@@ -113,7 +113,8 @@ class LaneSender:
         messages never wait for the edit. Such an edit keeps its order with other edits of the same message.
 
         Args:
-            doubted: called, and not awaited, when the operation is sent again although it may have arrived.
+            doubted: called, and not awaited, when the operation is sent again although an earlier attempt may
+                have arrived.
             recorded: event that the caller must set once the outcome is durable. If the lane's next operation
                 also has a `recorded`, the next operation waits for this event before it is sent.
 

@@ -242,7 +242,7 @@ class Cashier:
         async for page in self.entries.pages(states):
             now, moves = self._clock.now(), list[MovePayment]()
             for entry in page:
-                # If the payment has moved since it was read, this process has taken it over already.
+                # If the payment has moved since the page was read, this process has already taken it over.
                 moves.append(moving(self.entries, entry.id, start, now=now, revision=entry.revision))
                 if entry.taker != "conversation":
                     continue

@@ -108,14 +108,15 @@ class Entry:
         clean: whether the last examination found the payment certainly unpaid.
         decline: a callback's code for a decline, not yet confirmed by an "error" of both verify and inquiry.
         said: last retry or decline notice for the waiting conversation; None once outdated.
-        captured: amount that the platform says it captured.
+        captured: captured amount, according to the platform.
         failures: number of failures of the author's aside for the payment.
         ended_at: when the conversation stopped waiting.
         gone_at: when the button disappeared from the user's screen.
         remove_failures: number of failed attempts to remove the button.
         redelivered: whether the author's code may have received the payment before.
         uncertain: whether the store was restored from a backup, and an earlier capture is possible.
-        held: whether the payment was captured before a restore: only an operator hands it out.
+        held: whether the payment was captured before a restore: only an operator's request delivers the
+            payment.
         check_at, remove_at, deliver_at: due times of an examination, of the button's removal, and of the
             delivery.
         warned: raised warnings about the payment's age that still apply.

@@ -214,7 +214,7 @@ def _is_proof(entry: Entry, now: int) -> bool:
     The interface doesn't define whether "verified" means paid or captured. Suppose that a verify between two
     such answers said "error". Then the verify had nothing to capture. Either the payment was captured, or the
     money went back before the verify, and the user paid again after the verify. Money goes back an hour after
-    it was paid. So the second case is impossible if the verify came less than an hour after a moment at which
+    the payment. So the second case is impossible if the verify came less than an hour after a moment at which
     no money waited. The "error" itself proves that no money waited. So a second "error" always decides.
 
     A payment whose taker is "nobody" isn't verified. For this payment, "verified" proves a capture once

@@ -125,7 +125,7 @@ def _taker(entry: Entry, row: Transition) -> Taker:
         case "late":
             return entry.late if entry.taker == "conversation" else entry.taker
         case "last":
-            # One last verify follows now: it finds a payment that was made in time, but without a callback.
+            # One last verify follows now, for a payment that was made in time, but without a callback.
             asked = entry.verifiable and entry.ask == "verify"
             return entry.taker if entry.taker != "conversation" else "handler" if asked else entry.late
         case "once" | "once_more":
@@ -342,9 +342,9 @@ def _with_duties(
             case "examine" | "inquire":
                 if not after.verifiable:
                     continue
-                # A wanted payment is verified again: it is captured, or the answer is "error". An unwanted
-                # payment is only inquired about. A payment restored from a backup is only inquired about too,
-                # since it may have been captured, and its goods given, after the backup.
+                # A wanted payment is verified again: the money is captured, or the answer is "error". An
+                # unwanted payment is only inquired about. A payment restored from a backup is only inquired
+                # about too: after the backup, the money may have been captured, and the goods given.
                 verified = duty == "examine" and after.wanted and not after.uncertain
                 asked = duty == "examine" or name == "restored"
                 later = after.check_at if name in _UNANSWERED else now
