@@ -2,8 +2,8 @@
 
 Each command has a module, and only the requested command's module is imported. So ``triobot --help`` imports
 no command, and ``triobot run`` never imports the emulator. If a command's implementation has a module of its
-own, the command's help doesn't import Trio either. An expected error is one line on stderr and exit code 1;
-wrong usage is exit code 2.
+own, the command's help doesn't import Trio either. After an expected error, a command prints one line on
+stderr and exits with code 1. Wrong usage exits with code 2.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ _STUDIO: Final = frozenset({"demo", "dev", "emulate", "inspect", "replay", "simu
 _TOGETHER: Final = {"send": "reach", "signal": "reach", "start": "reach"}
 """Commands that share a module, with the module's name."""
 _APART: Final = {"run": ".run_work", "journal": ".journal_work"}
-"""Commands whose arguments and implementation are in two modules, with the implementation's module."""
+"""Commands with one module for the arguments and another module for the implementation, which is named here.
+"""
 
 _EXAMPLES: Final = """\
 examples:

@@ -40,8 +40,8 @@ _OF_ANY_BOT: Final = (
     *("journals.list", "journals.show", "journals.open", "journals.code", "kept", "alarms.list", "jobs.list"),
     *("broadcast.list", "broadcast.status", "chats.send", "chats.signal", "chats.start"),
 )
-"""Questions for which a store is opened without a token: these questions change nothing. Without a running
-bot, calls to a chat fail.
+"""Questions for which a store is opened without a token, since these questions change nothing in an opened
+store: without a running bot, the calls to a chat (`chats.send` and so on) fail.
 """
 _PAUSES: Final = (0.1, 0.2, 0.4, 0.8)
 """Pauses before new tries, in seconds: a process that has just opened a store can't answer at once."""
@@ -161,9 +161,7 @@ async def _open_one(settings: Settings, opened: AsyncExitStack) -> Ask:
 
 
 async def _once_settled(try_it: Callable[[], Awaitable[_T]]) -> _T:
-    """Call `try_it`; repeat the call for a moment while another process has the
-    store but can't answer yet.
-    """
+    """Call `try_it`. Repeat the call a few times while another process has the store but can't answer yet."""
     for pause in _PAUSES:
         try:
             return await try_it()
@@ -217,7 +215,8 @@ async def _running(settings: Settings) -> Ask | None:
 async def _own_api(settings: Settings, stamp: Stamp | None) -> AsyncGenerator[OperatorApi]:
     place = socket_path(settings.store)
     if is_on_server(settings.store):
-        # With a stamp, opening a missing store would create an empty store, and hide the loss of its chats.
+        # With a stamp, opening a missing store would create an empty store, and hide that the bot's store is
+        # lost.
         if not await is_made(settings.store):
             raise ConfigError(f"there is no store at {settings.store}")
     elif not await trio.Path(file := store_file(settings)).is_file():

@@ -1,6 +1,6 @@
 """Journals as lines of JSON objects, from an operator's socket or from a file of ``triobot journal export``.
 
-Imports no command: processes that only replay journals read the lines with this module.
+Processes that only replay journals import this module, too. So this module imports no command.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _fields(told: Mapping[str, object], of: type[attrs.AttrsInstance]) -> dict[s
 
 
 def read_exported(lines: Iterable[Mapping[str, object]]) -> Stored:
-    """Build the data that a replay of a conversation needs.
+    """Build the data for a replay from a journal's lines.
 
     Raises:
         ConfigError: the lines are no journal, or were redacted.
@@ -120,7 +120,7 @@ class Stretch:
 
 
 def stretches_of(stored: Stored, code: Sequence[Mapping[str, object]]) -> Sequence[Stretch]:
-    """Return the stretches of a journal, in their order.
+    """Split a journal into stretches, in the order of the turns.
 
     Args:
         code: the store's lines about builds, from the answer to `journals.code`.

@@ -77,13 +77,14 @@ class Finding:
     """Result of a journal's replay.
 
     Attributes:
-        because: why the conversation would be parked; None if it goes on.
+        because: why the conversation would be parked; None if the conversation goes on.
         line: line of the author's code with the difference, or "?".
         operation: operation with the difference.
         parting: difference between the recorded line and the current line; None if no lines differ.
         reworded: pairs of lines that differ only in their texts.
         again: whether the question would be sent again, because the question's buttons have changed.
-        stands: line at which the conversation waits; "?" if it doesn't wait, or would be parked.
+        stands: line at which the conversation waits; "?" if the conversation doesn't wait, or would be
+            parked.
         since: time of the last record, in wall-clock milliseconds; 0: no record.
     """
 
@@ -230,15 +231,14 @@ def _remedy(found: Finding) -> str:
 
 
 async def accept(bot: Bot, settings: Settings, code: str, *, do: bool) -> Sequence[tuple[str, Parting]]:
-    """Find the conversations affected by a change with this code; with `do`, store that the change is
-    accepted.
+    """Find the conversations that would be parked for one change of a line. With `do`, store that the change
+    is accepted, and try again the conversations already parked for this change.
 
     Args:
-        code: code of the change, from a report.
+        code: short code that a report prints for the change, such as ``7f3a21``.
 
     Returns:
-        Route and difference of each affected conversation. With `do`, affected conversations that are parked
-        are tried again.
+        Route and difference of each conversation found.
     """
     found: list[tuple[str, Parting]] = []
     async with open_api(settings) as ask:
@@ -449,7 +449,7 @@ def _bounded() -> Generator[None]:
     began, cpu = time.monotonic(), time.process_time()
 
     def ring(_: int, frame: FrameType | None) -> None:
-        # CPU time, since on a busy machine code may only be waiting for a processor.
+        # Compare CPU time: on a busy machine, code may only be waiting for a processor.
         if time.process_time() - cpu < SPINS and time.monotonic() - began < 10 * SPINS:
             signal.setitimer(signal.ITIMER_REAL, SPINS)
             return
@@ -528,7 +528,8 @@ def _looker(target: str, known: str) -> Looker:
 
 
 def _findings(target: str, known: str, batch: _Batch) -> list[Finding]:
-    # Libraries in C and started programs read and write past `sys`, where this process gets its work.
+    # The parent process talks to this process by descriptors 0 and 1. Libraries in C and started programs
+    # could use these descriptors directly, so connect both to the null device during the replays.
     null, kept = os.open(os.devnull, os.O_RDWR), (os.dup(0), os.dup(1))
     for fd in range(3):
         os.dup2(null, fd)
@@ -543,5 +544,5 @@ def _findings(target: str, known: str, batch: _Batch) -> list[Finding]:
 async def _look_at_all(looker: Looker, batch: _Batch) -> list[Finding]:
     try:
         return [await looker.look(lines) for lines in batch]
-    except BaseException:  # the parent reports the journal whose process dies
+    except BaseException:  # the parent then replays each journal by itself, and reports the failing one
         os._exit(1)

@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _journal(settings: Settings, number: int) -> list[Answer]:
-    """Return the journal of the conversation `number`; or of the only conversation in chat `number`."""
+    """Return the journal of conversation `number`, or else of the only conversation in chat `number`."""
     try:
         return consult(settings, {"ask": "journals.show", "conversation": number})
     except ConfigError:

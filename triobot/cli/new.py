@@ -145,7 +145,7 @@ _FILES: Final[Mapping[str, str]] = {
     ".gitignore": "triobot.db*\n.venv/\n__pycache__/\n",
 }
 
-# A wheel's own metadata; other files in the folder describe the installation.
+# Files in a ``.dist-info`` folder that belong to the wheel; the other files there describe the installation.
 _METADATA: Final = ("METADATA", "WHEEL", "entry_points.txt", "licenses")
 
 

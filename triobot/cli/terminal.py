@@ -31,8 +31,8 @@ from ..seams.resources import about_opening
 # Cc: controls; Cs: lone surrogates; Zl and Zp: line ends for some programs.
 _ESCAPED: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
-# These characters reorder the text after them. Joiners and plain marks of Persian text are in Cf, too, but
-# only shape the text.
+# These characters of category Cf reorder the text after them. Joiners and marks of Persian text are in Cf,
+# too, but only shape the letters.
 _REORDERING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 _WIDTH: Final = 30
@@ -134,7 +134,7 @@ def set_up_logging(
 
 
 def drawn(share: float) -> str:
-    """Draw a bar; `share` of it is full.
+    """Draw a bar; `share` of the bar is full.
 
     Examples:
         >>> drawn(0.5)

@@ -1,4 +1,4 @@
-"""Exceptions of the author's code as a developer reads them, without frames of triobot and of libraries."""
+"""Tracebacks of the author's code, without the frames of triobot and of libraries."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
 Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Runs: TypeAlias = Callable[[], AbstractAsyncContextManager[Intake]]
-"""Runs a bot without a listener, while the block runs."""
+"""A function that returns a context manager, which runs a bot without a listener."""
 
 
 def application_of(settings: Callable[[], Settings], runs: Runs) -> QuartTrio:
@@ -117,7 +117,7 @@ class _Hosted:
         self._stop, self._stopped = trio.Event(), trio.Event()
         grace, started = self._settings().grace, False
         # The bot is shielded, so that the application's deadline doesn't interrupt sends. The watcher is not
-        # shielded: when the watcher is cancelled, it sets the bot's own deadline on the shield.
+        # shielded: a cancelled watcher sets the bot's own deadline on the shield.
         try:
             async with trio.open_nursery() as nursery:
                 shield = trio.CancelScope(shield=True)
@@ -215,7 +215,7 @@ async def _end_other_loop() -> Never:
     log.error("the bot was not started: a bot runs on Trio: give hypercorn --worker-class trio")
     _fail_hypercorn()
     loop = asyncio.get_running_loop()
-    # In a callback, since the server would print an exception of this task, too.
+    # Exit in a callback: if this task raised the SystemExit, the server would print a traceback.
     loop.call_soon(sys.exit, 1)
     await loop.create_future()
     raise AssertionError("the loop has ended")

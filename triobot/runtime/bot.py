@@ -3,9 +3,9 @@
 `work` and `serve` import all other packages, and are imported only when a bot runs: declaring a bot needs
 no store, outbox or listener. The nested context managers define the order in which a bot stops.
 
-`Bot.to` reaches a chat from tasks outside its conversations. A message sent by `Bot.to` is queued in the
-chat's lane like every other message, but no conversation records the call. So the calls are refused inside
-conversations, except in a step.
+`Bot.to` returns a reference to a chat, for tasks outside conversations. A message sent by this reference is
+queued in the chat's lane like every other message, but no conversation records the call. So `Bot.to` raises
+inside conversations, except in a step.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ T = TypeVar("T")
 
 @contextmanager
 def importing(module: str) -> Generator[None]:
-    """Refuse `Bot.run` while the block runs: the importing code will run the bot itself.
+    """While the block runs, `Bot.run` raises ConfigError: the code that imports `module` runs the bot itself.
 
     Args:
         module: name of the imported module, for the error.
@@ -86,7 +86,7 @@ def importing(module: str) -> Generator[None]:
 
 @final
 class Bot(Router):
-    """A bot: its routes and how to run them. Only a declaration; each run has its own state.
+    """A bot: its declarations, and methods to run the bot. Each run has its own state.
 
     Args:
         token: the service's token; default ``TRIOBOT_TOKEN``.
@@ -96,11 +96,11 @@ class Bot(Router):
         store: ``sqlite:PATH``, ``memory:`` or ``postgresql://...``; default ``TRIOBOT_STORE``, or else
             ``sqlite:triobot.db``.
         settings: all settings; the environment is then ignored.
-        texts: the texts that triobot itself sends, or a function that chooses them by the chat's stored
+        texts: the texts that triobot itself sends, or a function that chooses the texts by the chat's stored
             values, such as ``lambda data: WORDS[data[LANGUAGE]]``. Default: English.
         transport: sends the requests to the platform, for example through a proxy or to a test's fake
             platform.
-        clock: time of day; default: this machine's.
+        clock: time of day; default: this machine's clock.
 
     Examples:
         >>> from triobot import Bot, Chat
@@ -157,7 +157,7 @@ class Bot(Router):
         too.
 
         Raises:
-            ConfigError: `hook` is no such function.
+            ConfigError: `hook` is no async function of one argument.
         """
         check_function(hook, "@on_alarm", "of one argument, an Alarm")
         self._hook = hook
@@ -175,7 +175,7 @@ class Bot(Router):
         The hook isn't called for conversations that ended because their user left or didn't pay.
 
         Raises:
-            ConfigError: `hook` is no such function, or the bot has a hook already.
+            ConfigError: `hook` is no async function of one argument, or the bot has an error hook already.
 
         Examples:
             >>> @bot.on_error
@@ -315,8 +315,9 @@ class Bot(Router):
     ) -> AsyncGenerator[Intake]:
         """Run without a listener while the block runs, for tests and for other servers.
 
-        Yields the intake; feed events by ``await intake.inbox.accept(content_type, body)``. If other
-        processes may have the store, a `Standby` is yielded instead, which has an inbox but no store.
+        Yields the intake; feed events by ``await intake.inbox.accept(content_type, body)``. For a store in
+        PostgreSQL, which other processes can share, a `Standby` is yielded instead. A `Standby` has an inbox,
+        too, but no store.
 
         Args:
             claims: whether an event may be handled in the transaction that accepts the event, which is
@@ -330,7 +331,7 @@ class Bot(Router):
 
         with telling_delays() as tell_delays:
             async with self._opened(settings, clock) as front, self._working(front, provided, claims=claims):
-                # Other packages use only the attributes that both classes have: see `Front`.
+                # `front` may also be a `Standby`. Callers use only the attributes that both classes have.
                 intake = cast("Intake", front)
                 if around is not None:
                     around.opened(intake)
@@ -406,8 +407,9 @@ class Bot(Router):
                 ):
                     failures.begin()
                     runs_background = isinstance(front, Intake) and (around is None or around.instead is None)
-                    # This block is the innermost block: the tasks can use everything, and are cancelled while
-                    # their messages can still be sent. A standby runs the tasks itself.
+                    # This nursery is the innermost block: background tasks can use all parts of the bot, and
+                    # are cancelled while their messages can still be sent. A `Standby` starts the background
+                    # tasks itself.
                     async with trio.open_nursery() as nursery:
                         for run in self._background if runs_background else ():
                             name = getattr(run, "__qualname__", None)
@@ -424,8 +426,8 @@ class Bot(Router):
     def asgi(self) -> QuartTrio:
         """ASGI application with the webhook, for ``hypercorn -k trio module:bot.asgi``.
 
-        Its lifespan runs the bot. Use one worker only: each worker would run a separate bot on the same
-        store.
+        The application's lifespan runs the bot. Use one worker only: each worker would run a separate bot on
+        the same store.
         """
         from .asgi import application_of
 
@@ -528,7 +530,8 @@ class Bot(Router):
         return Each(self._running().dispatcher.keeping, key)
 
     def broadcast(self, key: str) -> Broadcast:
-        """Return the broadcast with a key of your choice, to start it, check its progress or stop it.
+        """Return the broadcast with a key of your choice. Use the returned object to start or stop the
+        broadcast, or to check its progress.
 
         Legal outside conversations, and in a `Chat.step`.
 
@@ -546,8 +549,8 @@ class Bot(Router):
         """Upload a file to the platform; the returned media value may be sent any number of times.
 
         Args:
-            buttons, keyboard: sent with the file; the interface doesn't define their effect. A message's
-                visible buttons are sent with the message, see `ChatRef.send`.
+            buttons, keyboard: sent with the uploaded file; the platform's interface doesn't define their
+                effect. For buttons below a message, use `ChatRef.send`.
 
         Raises:
             ConfigError: the bot isn't running.

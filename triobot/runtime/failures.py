@@ -32,9 +32,9 @@ class Failure:
     """An exception that a conversation or a filter of the bot raised and didn't handle. *Sensitive.*
 
     Attributes:
-        error: the exception; its traceback omits triobot's own frames. The exception's text and variables may
-            contain users' messages. It is an exception group if several tasks of a conversation failed at
-            once.
+        error: the exception, or an exception group if several tasks of a conversation failed at once. The
+            traceback omits triobot's own frames. The exception's text and variables may contain users'
+            messages.
         route: name of the route, or of the filter.
         place: place of the failure; a `ChatRef` for a chat.
         reference: the conversation's name in the log, the alarm and `triobot journal`; empty for a filter.

@@ -53,8 +53,8 @@ class HeldPlatform:
 
 
 def held_steps(held: Held, instead: Instead | None) -> Instead:
-    """Return a wrapper for step functions: it waits until this process has its store, then calls the
-    function.
+    """Return a wrapper for step functions. The wrapper waits until this process has its store, and then calls
+    the step's function, or `instead`.
     """
 
     async def run(call: StepCall) -> Any:

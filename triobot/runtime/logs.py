@@ -1,9 +1,9 @@
 """Log lines for programs: one JSON object each, with bot and conversation, without users' texts.
 
-Loggers are named by module, as usual. The line's bot and conversation are found when the line is written, so
-a line that isn't written costs nothing. If the current task belongs to a conversation, the line belongs to
-this conversation and its bot. Otherwise, the line belongs to the bot that started the task, according to the
-task's context.
+Loggers are named by module, as usual. A line's bot and conversation are found when the line is written, so a
+line that isn't written costs nothing. If the current task belongs to a conversation, the line belongs to this
+conversation and its bot. Otherwise, the line belongs to the bot in the task's context, which is usually the
+bot that started the task.
 
 A chat is named by a digest with a key from the store. All lines of a bot use the same digest, and readers of
 the log can't compute the chat's number. In messages, ``chat 1001`` and the number of the current chat are
@@ -61,8 +61,8 @@ NAMES: Final = (
 )
 """triobot's loggers."""
 _BELOW: Final = ("trio.abc.Instrument", "trio.async_generator_errors", "trio.serve_listeners", "psycopg")
-"""Loggers of libraries. At these loggers, an exception of a handler would end the run, or a transaction of
-the store."""
+"""Loggers of libraries. Without `GuardedLogger`, a handler's exception at these loggers would end the run of
+Trio, or a transaction of the store."""
 _told: Final[set[tuple[str, int]]] = set()
 
 
@@ -95,7 +95,7 @@ class GuardedLogger(logging.Logger):
         args: tuple[object, ...] | Mapping[str, object],
         exc_info: bool | BaseException | ExcInfo | None = None,
         extra: Mapping[str, object] | None = None,
-        stack_info: bool = False,  # as the base class has it
+        stack_info: bool = False,  # the base class's signature
         stacklevel: int = 1,
     ) -> None:
         try:
@@ -221,10 +221,11 @@ def _listed(among: list[T], one: T) -> Generator[None]:
 
 
 registered: Final = partial(_listed, _voices)
-"""While the block runs, this bot counts as running. If no other bot runs, lines of an unknown bot are
-attributed to this bot."""
+"""Context manager that lists a bot's `Speaker`. A line of an unknown bot belongs to the listed bot, if only
+one bot is listed."""
 expected: Final = partial(_listed, _expected)
-"""While the block runs and no bot has started, attribute lines to the bot with this name."""
+"""Context manager for the name of a bot that is about to start. Until the bot has started, lines are
+attributed to this name."""
 
 
 @contextmanager
@@ -260,8 +261,8 @@ class JsonFormatter(logging.Formatter):
 
     Fields: ``time``, ``level``, ``logger``, ``message``; ``bot``, if the line belongs to a bot;
     ``conversation``, ``route``, ``operation`` and ``chat``, null if unknown; and ``exception``, if there is
-    one: its type, its frames from the outermost on, its causes. An exception's text and variables are
-    omitted, since they may contain users' messages.
+    one: its type, its frames (outermost first) and its causes. An exception's text and variables are omitted,
+    since both may contain users' messages.
     """
 
     def format(self, record: logging.LogRecord) -> str:

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from .standby import Front
 
 log: Final = logging.getLogger("triobot")
-# Python's default of 700 new objects is reached after a few events. With 10,000, a collection of the youngest
-# generation still takes less than a millisecond, and an echo takes a tenth less time.
+# Thresholds for garbage collections. Python's default of 700 new objects is reached after a few events. With
+# 10,000, a collection of the youngest generation still takes less than a millisecond, and a bot answers a
+# message in a tenth less time.
 _THRESHOLDS: Final = (10_000, 20, 20)
 
 
@@ -86,7 +87,7 @@ def run_together(
         with rarely_collected(ends=ends):
             trio.run(_run_until_signal, bots, server)
     except BaseException as error:
-        # Only a signal may end the process without an error.
+        # A SystemExit of the author's code becomes an error: only a signal may end the process without one.
         failure = contained(error)
         first, *rest = leaves(failure)
         if all(isinstance(one, TriobotError) for one in (first, *rest)):
@@ -140,7 +141,7 @@ async def serve_together(
     stopping: Callable[[], None] | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Listen and work for bots that share a listener, until one of these bots is stopped; see `Bot.serve`.
+    """Run bots behind one listener, until one of these bots is stopped; see `Bot.serve`.
 
     Each bot has its own store, token and path. The first bot's settings define the address. If one bot can't
     start, no bot runs.

@@ -61,13 +61,13 @@ class Settings:
         username: the bot's username, to recognize ``/command@name`` in groups (``TRIOBOT_USERNAME``).
         media_hosts: more domains from which the bot may download files, besides the platform's domain.
             Subdomains are included (``TRIOBOT_MEDIA_HOSTS``, separated by commas).
-        charge_hosts: hosts allowed in a link to top up a wallet; by default the platform's.
+        charge_hosts: hosts allowed in a link to top up a wallet; by default the platform's own hosts.
         max_amount: largest amount that may be charged, as a guard against mistakes.
         retention_days: number of days for which the store keeps the journals of crashed conversations, and
             unreadable requests (``TRIOBOT_RETENTION_DAYS``). The store keeps the keys of `start` and of
             signals for the same time, but at least for a day. A call with a kept key has no effect.
         keep_ended: number of days for which the store keeps conversations that ended normally, with their
-            journals (``TRIOBOT_KEEP_ENDED``). 0 means that the store deletes them at once.
+            journals (``TRIOBOT_KEEP_ENDED``). 0 means that the store deletes these conversations at once.
         limits: limits of the webhook (each by its own variable, such as ``TRIOBOT_CONNECTIONS``).
         rate: largest number of requests that the bot sends per second, for all chats together
             (``TRIOBOT_RATE``). The number is at least 1. Messages, edits, typing indicators and requests
@@ -168,8 +168,8 @@ class Settings:
     def label(self) -> str:
         """The bot's name in log lines and metrics.
 
-        The first of these that exists: `name`; a prefix of the bot's variables other than the default; the
-        store's name.
+        By default, this is `name`. Without a `name`, it is `env`, the prefix of the bot's variables. If `env`
+        is the default prefix, it is the name of the store.
         """
         if self.name is not None:
             return self.name

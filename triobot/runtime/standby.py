@@ -2,8 +2,9 @@
 process has the store.
 
 A standby stores events in the inbox, commits, and answers 200. The process that has the store handles the
-events. When the store becomes free, the bot starts here as after a stop or kill, behind the same listener.
-When a process loses the store, its work is cancelled, and the process becomes a standby again.
+events. When the store becomes free, a standby gets the store and starts the bot's work as after a stop or
+kill; the standby's listener stays open. When a process loses the store, its work is cancelled, and the
+process becomes a standby again.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 import trio
 
-# Load now the modules that the work needs: the work begins at a takeover, when a deploy may have replaced the
-# files.
+# Import the work's modules already now. The work begins at a takeover, and by then a deploy may have replaced
+# the files.
 from ..alarms import http_target as http_target
 from ..alarms import targets as targets
 from ..base.alarm_kinds import Alarm, OnAlarm, text_of
@@ -157,8 +158,8 @@ class Standby:
         return self._work
 
     def prepare(self, kept: Mapping[str, str]) -> Sequence[int]:
-        """Apply the store's settings for the whole bot. Return the times until which the former secrets are
-        accepted.
+        """Read the webhook's secrets and the log key from `kept`, the store's settings for the whole bot.
+        Return the times until which the former secrets are accepted.
         """
         settings = self.settings
         untils: Sequence[int] = ()
@@ -226,7 +227,7 @@ class Standby:
         self._stop.set()
 
     async def _wait_free(self, tell: Callable[[], None]) -> bool:
-        """Wait until no process has the store. Return False if this process is to stop."""
+        """Wait until no process has the store. Return False if `stop` was called."""
 
         def stands_by() -> None:
             self._stands_by = True

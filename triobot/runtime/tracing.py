@@ -1,14 +1,14 @@
 """Traces by OpenTelemetry's API, with spans for requests to the webhook, acceptances, turns, steps, sends and
 verifications.
 
-A conversation is one trace, over all restarts of the program. The trace's id is derived from the numbers of
-the conversation and of its run, with the store's key. So no trace id has to be stored. An event may begin a
-conversation, whose number is then the event's number. So the event's acceptance belongs to that
+A conversation's spans form one trace, over all restarts of the program. The trace's id is derived from the
+numbers of the conversation and of its run, with the store's key. So no trace id has to be stored. A
+conversation has the number of the event that began it. So the event's acceptance belongs to the
 conversation's trace. If another conversation's turn gets the event, the turn's span links to the acceptance.
 
 Only this module imports OpenTelemetry, and a bot without traces doesn't import this module. The program
-configures the SDK, which keeps and exports spans. No span contains users' messages or an error's text; chats
-are named as in the log.
+configures the SDK, which keeps and exports spans. No span contains users' messages or an error's text. A span
+names a chat by its digest, as the log does.
 """
 
 from __future__ import annotations
@@ -72,18 +72,17 @@ class Tracing:
         self._speaker = speaker
         self._bound = int(share * _HALF)
         self._tracer = trace.get_tracer("triobot")
-        # Spans of the acceptances in this run, by the events' numbers.
+        # Span of each acceptance since the program's start, by the event's number; the oldest are dropped.
         self._accepted: OrderedDict[int, SpanContext] = OrderedDict()
-        # Event of each conversation's next turn.
+        # Event that begins the next turn, by the conversation's number.
         self._brought: dict[int, int] = {}
-        # For each operation that is being sent: the context with the span in which the operation was
-        # requested.
+        # Context with the span of each operation that is being sent, by the `id()` of the operation.
         self._sent: dict[int, Context] = {}
 
     # --- the trace of an event
 
     def place_of(self, conversation: int, run: int = 1) -> SpanContext:
-        """Return the trace id of a conversation's run, and the span id of the parent of all its spans."""
+        """Return the trace id of a conversation's run, and the span id of the parent of the run's spans."""
         digest = hashlib.blake2b(
             self._speaker.digest(f"{conversation}/{run}").encode(), digest_size=24
         ).digest()
@@ -104,7 +103,9 @@ class Tracing:
 
     @contextmanager
     def tracing_inbox(self, inbox: Inbox, store: Store) -> Generator[None]:
-        """Make a span for each request and for the acceptance of its event, while the block runs."""
+        """While the block runs, make a span for each webhook request, and a span for the acceptance of the
+        request's event.
+        """
         accept, keep = inbox.accept, store.accept
 
         async def take(content_type: str, body: bytes, event: Event | None = None) -> Outcome:
@@ -138,7 +139,7 @@ class Tracing:
             del inbox.accept, store.accept  # the classes' own methods apply again
 
     def _stored(self, noted: list[Any] | None, row: InboxRow, began: int) -> None:
-        """End the span of an event's acceptance when the event is durable, before it is handled."""
+        """Make the spans of a stored event. End the acceptance's span at once, before the event is handled."""
         request, accepted = self._arrived(noted, row.seq, row.chat_id, began)
         accepted.end()
         if noted is None:
@@ -173,7 +174,7 @@ class Tracing:
     # --- a conversation
 
     def brought(self, conversation: Conversation, event: int) -> None:
-        """Record the event of a conversation's next turn."""
+        """Record the number of the event that begins the conversation's next turn."""
         self._brought[conversation.facts.seq] = event
         noted = cast("list[Any] | None", contexts.get_value(_CAME))
         if noted is not None and len(noted) == 1:
@@ -183,8 +184,8 @@ class Tracing:
             noted += [accepted, request]
 
     def drive(self, conversation: Conversation, inner: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
-        """Await a conversation's coroutine. Make a span for each turn, from an event until the conversation
-        waits.
+        """Return a coroutine that awaits `inner`, a conversation's coroutine, and makes a span for each turn:
+        from the event until the conversation waits.
         """
         return cast("Coroutine[Any, Any, T]", _drive(self, conversation, inner))
 
@@ -210,7 +211,7 @@ class Tracing:
         self._brought.pop(conversation.facts.seq, None)
 
     def stepping(self, name: str, body: Callable[[], Awaitable[T]]) -> Callable[[], Coroutine[Any, Any, T]]:
-        """Return a step's body that runs in a span."""
+        """Return a function that runs a step's `body` in a span."""
 
         async def traced() -> T:
             with self.span(f"step {name}"):
@@ -222,7 +223,7 @@ class Tracing:
     def span(
         self, name: str, kind: SpanKind = SpanKind.INTERNAL, within: Context | None = None, **more: str | int
     ) -> Generator[Span]:
-        """Make a span for the block. For an error, the span records only the class."""
+        """Make a span for the block. If the block raises, the span records only the error's class."""
         began = self._tracer.start_as_current_span(
             name,
             within,
@@ -250,7 +251,7 @@ class Tracing:
     # --- outgoing operations
 
     def trace_outbox(self, outbox: Outbox) -> Outbox:
-        """Return an outbox that makes a span for each operation, from the call to its outcome."""
+        """Return an outbox that makes a span for each operation, from the call to the operation's outcome."""
         return cast("Outbox", _TracedOutbox(self, outbox))
 
     def trace_platform(self, platform: Platform) -> Platform:
@@ -259,7 +260,7 @@ class Tracing:
 
     @contextmanager
     def sending(self, operation: Operation[Any]) -> Generator[None]:
-        """Make a span for an operation, and record the span for the operation's attempts."""
+        """Make a span for an operation. Spans of the operation's attempts become children of this span."""
         with self.span(f"send {operation.path}", SpanKind.PRODUCER, operation=operation.path):
             self._sent[id(operation)] = contexts.get_current()
             try:
@@ -269,8 +270,8 @@ class Tracing:
 
     @contextmanager
     def attempting(self, operation: Operation[Any]) -> Generator[None]:
-        """Make a span for an attempt. The context is explicit, since the task may send other chats'
-        operations, too.
+        """Make a span for an attempt to send an operation. The parent span is passed explicitly, since the
+        current task may send other chats' operations, too.
         """
         within = self._sent.get(id(operation), Context())
         with self.span(f"request {operation.path}", SpanKind.CLIENT, within, operation=operation.path):
@@ -346,8 +347,8 @@ class _TracedOutbox:
 
 @final
 class _TracedPlatform:
-    """A platform with `perform` only. So the outbox runs each request in a task in which the request's span
-    is current.
+    """A platform without `begin`. So the outbox awaits `perform` for each request, and the request's span is
+    the task's current span.
     """
 
     def __init__(self, tracing: Tracing, platform: Platform) -> None:

@@ -2,8 +2,8 @@
 
 Code that computes for seconds without an ``await``, or makes blocking calls, blocks every chat at once, and
 ``/healthz``, too. Code in the loop can't report such a block. So a thread logs the blocking line while the
-line blocks the loop. All bots of a process share the thread. The process's supervisor restarts the process,
-because a probe gets no answer, or because systemd gets no signs of life.
+line blocks the loop. All bots of a process share the thread. The thread doesn't end the process: the
+process's supervisor restarts the process when a probe gets no answer, or when systemd gets no signs of life.
 
 Only `Bot.run` and the command line notify systemd, since they run the process. A bot in a host program can't
 tell when that program is ready or stops.
@@ -32,14 +32,14 @@ from ..conversations.running.lines import frames_of, is_authors, is_ours, waitin
 
 log: Final = logging.getLogger("triobot.watchdog")
 
-# Users notice a second. A garbage collection with many chats takes less than a second.
+# Users notice a pause of one second. A garbage collection takes less, even with many chats.
 STILL_AFTER: Final = 1.0
 DELAY: Final = 10.0
-"""Seconds between two log lines about a stop that takes long."""
+"""Seconds between two log lines about a slow stop."""
 _DEBUGGERS: Final = ("bdb", "pydevd", "_pydevd")
 _ASKED: Final = 4
-"""Number of checks of a busy loop within `still_after` seconds; also the number of signs of life within the
-time in which systemd expects one.
+"""Number of checks of a busy loop within `still_after` seconds; also the number of signs of life that are
+sent within the time in which systemd expects a sign.
 """
 
 
@@ -48,9 +48,9 @@ async def watched_loop(*, still_after: float = STILL_AFTER) -> AsyncGenerator[No
     """Watch the loop while the block runs; simultaneous blocks share one watching thread.
 
     Args:
-        still_after: seconds without a response after which the blocking line is logged. The line is logged
-            again whenever the block's time has doubled, and every ten seconds once the process is to stop. If
-            the loop is watched already, `still_after` is ignored.
+        still_after: seconds without a response of the loop after which the blocking line is logged. The line
+            is logged again whenever the time without a response has doubled; during a stop, at least every
+            ten seconds. If the loop is watched already, `still_after` is ignored.
     """
     watch = _watching.get()
     if watch is None:
@@ -72,8 +72,8 @@ async def watched_loop(*, still_after: float = STILL_AFTER) -> AsyncGenerator[No
 
 @contextmanager
 def telling_delays() -> Generator[Callable[[float], None]]:
-    """When a stop takes longer than its grace period, log the author's code that delays the stop. Log this
-    code again every ten seconds.
+    """If a stop takes longer than the grace period, log the line of the author's code that delays the stop.
+    Log the line again every ten seconds.
 
     Yields: function to call at the start of the stop, with the grace period in seconds.
     """
@@ -143,7 +143,7 @@ def _at_work(frame: FrameType | None) -> str | None:
 
 @asynccontextmanager
 async def telling_systemd(environ: Mapping[str, str] = os.environ) -> AsyncGenerator[Systemd]:
-    """Notify systemd while the block runs: signs of life, and at the end that the process stops.
+    """Send signs of life to systemd while the block runs. At the end, notify systemd that the process stops.
 
     Args:
         environ: environment with systemd's ``NOTIFY_SOCKET`` and ``WATCHDOG_USEC`` (``Type=notify``,

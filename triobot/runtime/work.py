@@ -1,9 +1,9 @@
-"""The parts of a running bot, and the order in which they stop.
+"""The parts of a running bot, and the order in which the parts stop.
 
-There are two layers, one inside the other. The *intake* is the store, the inbox and the webhook's
-application. The intake accepts events from its opening until the very end. The *work* is the client, the
-outbox and the dispatcher. So a stop has this order: the dispatching stops, the conversations stop, the outbox
-empties, the listener closes, the store closes.
+There are two layers: the intake, and the work inside the intake. The *intake* is the store, the inbox and the
+webhook's application. The intake accepts events from the bot's start until the very end. The *work* is the
+client, the outbox and the dispatcher. So a stop has this order: the dispatching stops, the conversations
+stop, the outbox empties, the listener closes, the store closes.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ _MOST_ENDED: Final = 200
 # Seconds between two checks of a stop whether there is still something to wait for.
 _LOOK_SECONDS: Final = 0.1
 _HOUR: Final = 3600.0
-# A shorter token is a test's token, and may occur as a word in any line.
+# Minimum length of a token that is replaced in texts. A shorter token is a test's token, and may occur as a
+# word in any line.
 _TELLS: Final = 8
 _PAGE: Final = 256
 
@@ -207,8 +208,8 @@ class Intake:
             "conversations": "working" if working else "stopped",
             "outbox": "held" if outbox is not None and outbox.held else "ok",
         }
-        # If the outbox is held for another reason than a refused token, the bot stays ready. Otherwise no new
-        # events would come, and only new events lead to sends that can end this hold.
+        # If the outbox is held for another reason than a refused token, the bot stays ready. A bot that isn't
+        # ready gets no new events, and only new events lead to sends that can end this hold.
         refused = outbox is not None and outbox.token_refused
         return Readiness(working and not refused and self.store_state == "ok", states)
 
@@ -326,7 +327,7 @@ class Intake:
         return await _about_jobs(self.store, self.clock, question, jobs)
 
     async def order(self, row: ConversationRow, end: bool, say: str) -> bool:
-        """Order the end of a parked conversation, or another try to continue the conversation."""
+        """Order that a parked conversation ends, if `end` is true, or is tried again."""
         if (work := self.work) is None:
             return await give_order(self.store, self.clock, row, end, say)
         return await work.dispatcher.chat_calls.order(row, end=end, say=say)
@@ -546,7 +547,9 @@ def _opened_store(
 
 
 def retention_of(settings: Settings) -> Retention:
-    """Return the times for which a store with these settings keeps its leftover rows."""
+    """Return how long a store with these settings keeps ended and crashed conversations, unreadable requests,
+    and keys of calls.
+    """
     kept_for, ended = settings.retention_days * DAY, settings.keep_ended * DAY
     most = _MOST_ENDED if settings.development else None
     # Keep keys for at least a day: calls are repeated after a crash.
@@ -658,8 +661,8 @@ async def open_work(
                     if claims and (door := early_door(dispatcher)) is not None:
                         intake.inbox.early = door.store
                 try:
-                    # First write out what the store lacks: a payment without a stored conversation loses its
-                    # button.
+                    # First store the conversations that are still stored only in an event's row: a payment
+                    # without a stored conversation loses its button.
                     await dispatcher.write_out()
                     await cashier.start(partial(goes_on, intake.store))
                     # Start the dispatcher before the cashier: a verified payment needs a dispatcher that can
@@ -701,8 +704,8 @@ def early_door(dispatcher: Dispatcher) -> EarlyDoor | None:
 
 @asynccontextmanager
 async def _advised(settings: Settings, table: Table) -> AsyncGenerator[Notify | None]:
-    """In development, log warnings for developers while the block runs; production doesn't import their
-    module.
+    """In development, log warnings for developers while the block runs. In production, don't import the
+    module with these warnings.
     """
     if not settings.development:
         yield None
@@ -751,8 +754,8 @@ def _whose(running: Container[object], task: trio.lowlevel.Task) -> Whose | None
 
 
 async def _has_parked(store: Store, key: str) -> bool:
-    """Return whether a conversation of the alarm's route is parked; `key` is the route, or the route and a
-    further word.
+    """Return whether a conversation of the alarm's route is parked. `key` is the route's name, sometimes
+    followed by a further word.
     """
     after = 0
     while rows := await store.parked(after=after, limit=_PAGE):
