@@ -1,9 +1,9 @@
 """pytest plugin: runs tests of bots in virtual time, and shows the chats of a failed test.
 
-An async test function is run without any setting if its module imports from `triobot.testing`, or if it
-reaches the test kit through its calls and fixtures. Other plugins have precedence: pytest-trio in its Trio
-mode or by its mark, anyio, and pytest-asyncio by its mark. Each Hypothesis example is a run of its own. A
-failed test is reported with the bot's own error, and pdb opens there.
+An async test function is run without any setting if its module imports from `triobot.testing`, or if the
+function's calls and fixtures lead to `triobot.testing`. Other plugins have precedence: pytest-trio in its
+Trio mode or by its mark, anyio, and pytest-asyncio by its mark. Each Hypothesis example is a separate run. A
+failed test is reported with the bot's own error, and pdb opens at the line that raised this error.
 
 pytest loads this module wherever triobot is installed. Therefore this module imports only pytest, and isn't
 part of the package: tests without a bot don't load triobot.
@@ -24,14 +24,16 @@ import pytest
 
 _DRIVING: Final = "triobot.testing.driving"
 _KIT: Final = ("triobot.testing", "triobot.emulator")
-# Before Python 3.12.4, sqlite3 takes ?1 for a name, and warns about it.
+# Before Python 3.12.4, sqlite3 mistakes ?1 for a named parameter, and warns.
 _NO_NAME: Final = "ignore:Binding [0-9]+ .'[?][0-9]+'. is a named parameter:DeprecationWarning"
 _OTHERS: Final = ("trio", "anyio", "asyncio")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Take tests of bots back from pytest-asyncio, and ignore a wrong warning of Python's in strict tests."""
+    """Run tests of bots here instead of in pytest-asyncio. Ignore a wrong warning of sqlite3: strict tests
+    would fail.
+    """
     items[:] = [_taken_back(item) if isinstance(item, pytest.Function) else item for item in items]
     if (3, 12) <= sys.version_info < (3, 12, 4):
         for item in items:
@@ -105,7 +107,7 @@ def _in_virtual_time(test: Callable[..., Coroutine[Any, Any, object]]) -> Callab
         if not trio.lowlevel.in_trio_run():
             run_it()
             return
-        # An async fixture of anyio's waits in its own Trio run, and a thread can only have one.
+        # A Trio run of an anyio fixture already uses this thread, and a thread can have only one Trio run.
         with ThreadPoolExecutor(1) as threads:
             threads.submit(run_it).result()
 
@@ -165,7 +167,7 @@ def _names_in(code: CodeType) -> Iterator[str]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the chats of a failed test, and its error without the groups around it."""
+    """Add the chats to a failed test's report, and report the error without exception groups around it."""
     driving = sys.modules.get(_DRIVING)
     if driving is not None and (driving.recent or driving.crashes) and call.excinfo is not None:
         alone = _alone(call.excinfo.value)
@@ -194,7 +196,7 @@ def pytest_exception_interact(call: pytest.CallInfo[None]) -> None:
 
 
 def _alone(error: BaseException) -> BaseException:
-    """Return the exception inside nested groups of one: such groups come from the nurseries around a test."""
+    """Return the exception inside exception groups with one member, which nurseries around a test make."""
     if not isinstance(error, BaseExceptionGroup):
         return error
     group = cast("BaseExceptionGroup[BaseException]", error)

@@ -51,14 +51,14 @@ class OperatorApi:
         begun: makes the journal of a conversation that is stored only as its event's row. None if there are
             no such conversations.
         end: ends everything in a chat, and returns after the end.
-        order: orders the end of a parked conversation, with a message to the users, or another try. The order
-            is durable when `order` returns. Returns False if the end was ordered before.
+        order: orders that a parked conversation ends, with a message to the users, or is tried again. The
+            order is durable when `order` returns. Returns False if the end was ordered before.
         broadcasts: answers questions about broadcasts.
         payments: answers questions about payments and their alarms.
         jobs: answers questions about jobs.
         reach: sends a message or a signal to a chat, or starts a route in the chat.
 
-    Without the function that a question needs, the answer is that no bot runs.
+    If a question needs a function that isn't given, the answer is ConflictError: no bot runs.
     """
 
     _store: Store = attrs.field(alias="store")
@@ -229,7 +229,7 @@ class OperatorApi:
         return told
 
     async def _forget(self, chat_id: ChatId) -> Answer:
-        """Delete all data of a chat or another place, unless a payment in it is open.
+        """Delete all data of a chat or another place, unless a payment in the chat is open.
 
         ``found`` in the result: whether there was any data, including conversations that this call has ended.
         """
@@ -258,7 +258,8 @@ class OperatorApi:
         say: str = "",
         **chosen: Any,
     ) -> None:
-        """Count parked conversations by route and reason. Unless `ask` is None, end them or try them again.
+        """Count parked conversations by route and reason. Unless `ask` is None, also order that these
+        conversations end or are tried again.
 
         Args:
             say: message to the users after the end.

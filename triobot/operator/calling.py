@@ -59,7 +59,7 @@ async def ask(path: Path, question: Question, tell: Callable[[Answer], Awaitable
         return _nobody(path, error)
     if stream is None:
         return False
-    # Imported here: without this package no bot serves the socket, so there is no connection.
+    # Imported only after connecting: without the package `triobot.http`, no bot serves the socket.
     from ..http.connections import ClientConnection, NothingSentError
     from ..http.links import LOST, PlainLink, detached
     from ..http.request import MalformedError

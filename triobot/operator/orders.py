@@ -1,8 +1,9 @@
 """The operator API through a store in a database: the same questions and answers, without a connection to the
 bot.
 
-A command on another machine can reach the bot through the database. The store transports methods, targets,
-statuses and lines, as HTTP does; this module encodes and decodes them at both ends.
+A command on another machine can reach the bot through the database. As in HTTP, a question has a method and a
+target, and an answer has a status and lines. The store transports both; this module encodes and decodes
+questions and answers at both ends.
 """
 
 from __future__ import annotations
@@ -24,8 +25,7 @@ _log: Final = logging.getLogger("triobot.operator")
 
 
 async def carry_out(api: OperatorApi, order: OperatorOrder, put: Callable[[bytes], Awaitable[None]]) -> int:
-    """Answer a question in pieces, and return the HTTP status. If that fails, the error is the last
-    line.
+    """Answer a question in pieces, and return the HTTP status. After a failure, the last line is the error.
 
     Args:
         put: stores a piece of the answer.
@@ -54,7 +54,8 @@ async def carry_out(api: OperatorApi, order: OperatorOrder, put: Callable[[bytes
 
 
 async def ask_through(store: str, question: Question, tell: Tell) -> bool:
-    """Send a question through the store to the bot that uses it. Return False if no bot uses the store.
+    """Send a question through the store to the bot that uses the store. Return False if no bot uses the
+    store.
 
     Args:
         tell: called with each line of the answer.

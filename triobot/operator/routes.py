@@ -96,8 +96,8 @@ class HttpRoute:
 
 
 def _at(line: str, ask: str, fields: str = "", *, many: bool = False) -> HttpRoute:
-    """Make a route from ``GET /path`` and ``name:format name:format``. Fields in the path are needed, and so
-    are fields with a ``!``.
+    """Make a route from ``GET /path`` and ``name:format name:format``. Fields in the path, and fields with a
+    ``!``, are needed.
     """
     method, _, path = line.partition(" ")
     pairs = [field.split(":") for field in fields.split()]

@@ -54,11 +54,12 @@ _METRICS: Final = ((b"content-type", CONTENT_TYPE.encode()),)
 async def serve_api(
     api: OperatorApi, path: Path, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Serve until cancelled. If the socket can't be made, warn and return: a bot can run without the socket.
+    """Serve the API on a socket at `path` until cancelled. If the socket can't be made, warn and return: a
+    bot can run without the socket.
 
     Without `triobot.http`, warn and return, too. Call this only under the store's lock. Under the lock, a
-    socket of this user at `path` can only be left over from a dead process, and is replaced. Any other file
-    at `path` is kept, also when the API is no longer served.
+    socket of this user at `path` can only be left over from a dead process, and is replaced. Another kind of
+    file, or another user's socket, is never deleted.
     """
     if not own_http.is_here():
         log.warning("there is no triobot.http, so nobody serves the operator's socket %s", path)
@@ -138,7 +139,7 @@ async def listen_beside(path: Path) -> trio.SocketListener:
     """Listen on a socket beside the store, for the socket's owner only. A leftover socket is replaced.
 
     Raises:
-        ConfigError, OSError: the socket can't be made, or the path has another file.
+        ConfigError, OSError: the socket can't be made, or another file is at `path`.
     """
     _clear(path)
     with short_name(path) as name:
@@ -202,7 +203,7 @@ async def serve_metrics(
 
 
 async def _answer_metrics(apis: Sequence[OperatorApi], talk: Talk) -> None:
-    """Answer a scraper with the metrics of all bots. A number is added to a name that several bots have."""
+    """Answer a scraper with the metrics of all bots. A name that several bots have gets a number."""
     if talk.request.method not in ("GET", "HEAD"):
         await talk.answer(405, (*_TEXT, (b"allow", b"GET, HEAD")), b"there is GET /metrics\n", close=True)
         return

@@ -226,9 +226,7 @@ def _shown_error(node: Node) -> str:
 
 
 def in_python(text: str) -> str:
-    """Return a recorded value in Python's notation; a text that is no recorded value
-    is returned unchanged.
-    """
+    """Return a recorded value in Python's notation. Any other text is returned unchanged."""
     match parsed(text):
         case [_, node]:
             return _shown(node)
@@ -260,7 +258,7 @@ def _shown(node: Node) -> str:
         case list():
             return f"[{', '.join(map(_shown, node))}]"
         case _:
-            # As in Python, but without escapes, so that Persian text is readable.
+            # Unlike JSON, `repr` doesn't escape Persian text.
             return repr(node)
 
 

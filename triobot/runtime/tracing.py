@@ -139,7 +139,7 @@ class Tracing:
             del inbox.accept, store.accept  # the classes' own methods apply again
 
     def _stored(self, noted: list[Any] | None, row: InboxRow, began: int) -> None:
-        """Make the spans of a stored event. End the acceptance's span at once, before the event is handled."""
+        """Make a stored event's spans. End the acceptance's span at once, before the event is handled."""
         request, accepted = self._arrived(noted, row.seq, row.chat_id, began)
         accepted.end()
         if noted is None:

@@ -196,7 +196,7 @@ class DrivenWorld:
         raise AssertionError(f"no alarm {kind} was raised, only {[alarm.kind for alarm in self.alarms]}")
 
     async def transcript(self) -> str:
-        """Return every chat so far as its people see it: messages, and other acts in order."""
+        """Return all chats so far, as shown to people: the messages and other acts of each chat, in order."""
         await trio.lowlevel.checkpoint()
         world, shown = self.exchange.world, list[str]()
         for person in self._people:
@@ -241,7 +241,8 @@ async def drive(
         steps: outcomes of steps, by the name of the step's function. A step's outcomes are used in order, the
             last outcome repeatedly. An outcome that is an exception is raised. Steps without an entry run.
             With `steps`, resources that aren't provided stay closed, and no background task runs.
-        start: aware time at which the block begins; None: Saturday, 2 January 2027, 9:00 UTC.
+        start: time of day at which the block begins, with a time zone; None: Saturday, 2 January 2027, 9:00
+            UTC.
 
     Raises:
         ConfigError: time isn't virtual, or the bot can't start.

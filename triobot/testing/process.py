@@ -322,7 +322,7 @@ class DrivenProcess:
         finally:
             if self._mortal.dead:
                 self._rows.crashed()
-            # A new process doesn't know the classes that this process registered when it encoded a value.
+            # A new process doesn't know the classes that this process registered while encoding values.
             forget_met()
             self.intake = None
             self._stopped.set()

@@ -23,8 +23,9 @@ _LIVES: Final = 1_000_000
 _ROWS: Final = 1_000
 # Longest delay of the platform plus the bot's retries, in milliseconds.
 _LATE: Final = 60_000
-# Alarms that faults of the platform may cause without a fault of the bot. The alarms about money keep a
-# promise: they inform an operator in time about payments that the bot could not check or must not take.
+# Alarms that faults of the platform may cause without an error in the bot. The alarms about money are no
+# broken promise: such an alarm informs an operator in time about a payment that the bot could not check or
+# must not take.
 _OF_FAULTS: Final[frozenset[AlarmKind]] = frozenset(
     {
         "outbox_held",
@@ -61,7 +62,7 @@ class BrokenPromise:
         name: name of the promise, a key of `PROMISES`.
         text: description of the violation.
         chat_id: chat of the violation; None if unknown.
-        at: wall milliseconds of the violation; None for the conversation's current state.
+        at: time of the violation, in wall milliseconds; None if unknown.
         alarm: the alarm that reported the violation, if there was an alarm.
     """
 

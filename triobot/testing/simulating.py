@@ -61,7 +61,8 @@ _QUIET_HOURS: Final = 1.5
 _WALLET: Final = 1_000_000
 # Events that the platform gives up would look like events that the bot lost, so the platform keeps trying.
 _ATTEMPTS: Final = 10_000
-# Requests that answer a press never fail here. The bot doesn't retry them, since a late answer is useless.
+# Paths of all requests but answers to presses. Answers never fail here: the bot doesn't retry an answer,
+# since a late answer is useless.
 _FAILING: Final = tuple(kind.path for kind in OPERATIONS if kind.traits.lane != "answer")
 _WORDS: Final = (
     "hi",
@@ -192,9 +193,9 @@ class FirstBroken:
 
     Attributes:
         promise: the violation; None as long as there is none.
-        journals: journals of the promise's chat, in the operator's format. The first journal belongs to the
+        journals: journals of the violation's chat, in the operator's format. The first journal belongs to the
             conversation that broke the promise.
-        person: name of the person whose private chat this is; "" for another chat.
+        person: name of the person, if the violation's chat is a private chat; else "".
         events: newest events, each as the time in wall milliseconds and the person who acted.
         kills: kills of the process before the violation, in wall milliseconds.
     """
@@ -387,7 +388,7 @@ class _Crowd:
             return
         while trio.current_time() < self._until:
             await trio.sleep(chance.expovariate(1 / 30))
-            # Unused faults are replaced; otherwise only faults of rare operations would remain.
+            # Replace the unused faults: otherwise, faults of rare operations would accumulate.
             self._world.faults.clear()
             for _ in range(math.ceil(self._plan.faults)):
                 self._world.faults.add(_fault(chance))

@@ -13,7 +13,7 @@ from ..seams.values import decode_value
 
 
 def recorded(text: str) -> object:
-    """Return the value that a generated test contains in serialised form.
+    """Decode a serialised value; generated tests contain such values.
 
     Raises:
         UnreadableRecordError: this program can't read the value.

@@ -1,8 +1,8 @@
-"""Virtual time: Trio's mock clock, a wall clock that follows it, and a clock that waits for threads.
+"""Virtual time by Trio's mock clock. Virtual time stands still while a thread works.
 
-If every task waits and nothing is due, virtual time can't jump, and Trio would loop for ever. Such a loop is
-detected and raises an error. A heartbeat of the bot or of the test hides the loop, since something is always
-due.
+`VirtualWallClock` is a wall clock that follows the mock clock. If every task waits and nothing is due,
+virtual time can't jump, and Trio would loop for ever. Such a loop is detected and raises an error. A
+heartbeat of the bot or of the test hides the loop, since something is always due.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def run(async_fn: Callable[[], Awaitable[T]]) -> T:
 
 @final
 class VirtualWallClock:
-    """Wall clock that advances exactly as Trio's clock does, and reports when it is set.
+    """Wall clock that advances exactly as Trio's clock does. Each setting of the clock calls the functions
+    registered by `when_set`.
 
     Args:
         at: wall milliseconds at the start.
@@ -70,12 +71,13 @@ class VirtualWallClock:
 
 
 STUCK_AFTER: Final = 2.0
-"""Real seconds to wait for a thread. After this time, a test counts as stuck if no task runs or is due."""
+"""Real seconds in which no task runs, after which a test counts as stuck, unless a task is due or a thread or
+socket can wake a task."""
 
 
 @contextmanager
 def virtual_time() -> Generator[Callable[[], Awaitable[None]]]:
-    """Require virtual time, and stop it while a thread works.
+    """Require virtual time. While the block runs, virtual time stands still whenever a thread works.
 
     Trio's mock clock alone jumps as soon as every task waits, even if a task waits for a thread. A question's
     timeout would expire before a file was read.
@@ -173,7 +175,7 @@ class _ThreadsFirst(trio.abc.Instrument):
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         busy = active_thread_count() > 0
         # If several driven bots run, only one of them saves and restores the threshold. A second bot would
-        # save and restore "never".
+        # save an infinite threshold, and virtual time would never pass again.
         if busy and not self._held and self._clock.autojump_threshold != math.inf:
             self._held, self._threshold = True, self._clock.autojump_threshold
             self._clock.autojump_threshold = math.inf

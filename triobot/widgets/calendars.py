@@ -171,7 +171,7 @@ class _Months:
         self._year, self._month, _ = system.numbers(begin)
 
     def turn(self, by: int) -> None:
-        """Show the month `by` months later; a tap beyond the last month is ignored."""
+        """Show the month `by` months later; ignore a tap beyond the first or the last month."""
         start, after = self._span(by)
         if start <= self._last and self._first < after:
             self._year, self._month = self._system.month_after(self._year, self._month, by)
@@ -239,7 +239,7 @@ async def date_time(
         tz: time zone of the times. A time that doesn't exist on a day, because clocks are set forward, isn't
             offered; a time that occurs twice means its first occurrence.
         columns: number of buttons in one row of times.
-        back: label of the button to the days.
+        back: label of the button that leads back to the days.
         system, into, by: as for `calendar`.
 
     Raises: as `calendar`.

@@ -222,7 +222,7 @@ async def menu(
     Args:
         root: the menu that is open first. In every menu, the buttons of submenus come before the buttons of
             options.
-        back: label of the button to the menu above.
+        back: label of the button that leads back to the menu above.
         into, by: as for `Chat.choose`.
 
     Examples:

@@ -190,7 +190,7 @@ class Broadcast:
                     yield chat_id
                 after = page[-1][0]
         elif isinstance(to, AsyncIterable):
-            # An author's generator may keep a cursor or a connection open.
+            # Close an author's generator afterwards: the generator may keep a cursor or a connection open.
             opened = cast("AsyncGenerator[int]", to) if isinstance(to, AsyncGenerator) else None
             async with nullcontext() if opened is None else aclosing(opened):
                 async for given in to:

@@ -1,6 +1,6 @@
 """Inputs of a chat that don't come from the platform: signals, and starts and stops of routes by code.
 
-Each input is stored in the inbox before the caller's await returns. Then it is routed like an event.
+Each input is stored in the inbox before the caller's await returns. Then the input is routed like an event.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class ChatCalls:
                 return
 
     async def order(self, row: ConversationRow, *, end: bool, say: str = "") -> bool:
-        """Store an order for a parked conversation; return False if an order to end it is stored already."""
+        """Store an order for a parked conversation; see `give_order`."""
         return await give_order(self._services.store, self._services.clock, row, end, say, self._offer)
 
     async def hand_money(self, name: str, captured: Captured, claim: MovePayment) -> None:

@@ -125,7 +125,7 @@ class Door:
     async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:
         shared, facts = self.shared(), self._facts_in(chat_id)
         halt = Halt(chat_id, shared.table.route_of(fn, None, f"{calling_line()}: stop()").name, key)
-        # If a run stops itself, only its end is recorded.
+        # If a run stops itself, only the run's end is recorded.
         itself = facts is not None and halt.ends(facts.route.name, facts.key)
 
         async def body(own: Id | None) -> bool:
@@ -136,9 +136,9 @@ class Door:
         return await self.effect(OperationKind.STOP, body)
 
     def reading(self) -> AbstractContextManager[None]:
-        """Return a context that parks the conversation if a value can't be decoded.
+        """Return a context manager that parks the conversation if a value can't be decoded.
 
-        Outside of conversations the context does nothing.
+        Outside of conversations the context manager does nothing.
         """
         return nullcontext() if self.operations is None else self.operations.reading()
 

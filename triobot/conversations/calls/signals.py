@@ -3,8 +3,8 @@
 These rows are durable once stored, and keep their order among the platform's events.
 
 Other programs, operators and other chats send signals to a chat. Signals go through the same filters and
-routes as events. But a signal is never unexpected: if nothing takes the signal, it waits until a conversation
-takes it.
+routes as events. But a signal is never unexpected: a signal that nothing takes waits until a conversation
+takes the signal.
 
 Code sends calls to start and stop routes. Operators send orders to retry or end parked conversations. Filters
 don't get calls and orders: the routing table assigns calls by the route's name, and orders by the
@@ -158,7 +158,8 @@ SIGNAL: Final = "triobot/signal\n"
 ROOM_SIGNAL: Final = "triobot/room\n"
 """Content type of a signal to a room; the row's body has the room's name and key before the value."""
 SIGNALS: Final = 256
-"""Number of a chat's waiting rows at which further signals are refused; events of the platform aren't."""
+"""Number of a chat's waiting rows at which further signals are refused; the platform's events are accepted.
+"""
 
 
 @final
@@ -192,7 +193,7 @@ class PaymentArrived:
     sender: Sender | None = None
 
 
-# Stores have this class under the name of its first module.
+# Stored values name this class by the module that contained the class at first.
 register(Signal, name="triobot.conversations.doors.calls.Signal")
 
 SIGNAL_TYPES: Final[frozenset[type]] = frozenset({Signal, Call, Halt, Order, PaymentArrived})

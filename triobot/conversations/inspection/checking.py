@@ -74,7 +74,7 @@ class ReplayCheck:
         self._tell = tell
 
     def watch(self, actor: ChatActor, conversation: Conversation, records: Sequence[Record]) -> HearRecords:
-        """Check the conversation from now on; return the listener for its next records.
+        """Check the conversation from now on; return the listener for the conversation's next records.
 
         Args:
             records: the conversation's records so far.

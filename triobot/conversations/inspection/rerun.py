@@ -49,7 +49,7 @@ _UNTOUCHED: Final[Any] = object()
 
 
 def dry_services(texts: Speech, resources: Opened, now: int, charge_hosts: Sequence[str]) -> Services:
-    """Build services without effects; `now`, `texts`, `resources` and `charge_hosts` are the live run's."""
+    """Build services without effects, from the live run's texts, resources, time `now` and charge hosts."""
     return Services(
         outbox=_UNTOUCHED,
         store=_UNTOUCHED,
@@ -90,7 +90,7 @@ class Divergence:
 
 @final
 class Rerun(Host, RunOwner):
-    """Dry run of a conversation over its journal, and the host and the owner of that run.
+    """A conversation's dry run over the journal; also the `Host` and the `RunOwner` of the run.
 
     Attributes:
         divergence: why the replay stopped before the journal's end; None if the replay reached the end.
@@ -138,7 +138,9 @@ class Rerun(Host, RunOwner):
         return {} if self._over.is_set() else self._run.tasks
 
     def standing(self) -> ReplayState:
-        """Return the run's point: the journal's end, or the operation that stopped the replay."""
+        """Return the state that the run has reached: at the journal's end, or at the operation that stopped
+        the replay.
+        """
         if self._over.is_set():
             return ReplayState(ending="it is over" if self._end is None else _words(self._end))
         return standing_of(self._run)
@@ -201,7 +203,7 @@ class Rerun(Host, RunOwner):
             self._hangs("?" if task is None else line_in(task))
 
     async def go(self) -> None:
-        """End the run; abandon code that doesn't end when it is cancelled."""
+        """Cancel the run; abandon code that doesn't end."""
         self._conversation.evict()
         with trio.CancelScope(shield=True):
             for _ in range(_PATIENCE):
