@@ -46,7 +46,7 @@ def application_of(settings: Callable[[], Settings], runs: Runs) -> QuartTrio:
     """Return an application with the bot's webhook. While a server serves the application, the bot runs.
 
     Args:
-        settings: returns the settings of a run that would start now.
+        settings: returns the settings that the bot would use if it started now.
         runs: runs the bot.
     """
     hosted = _Hosted(settings, runs)
@@ -71,7 +71,7 @@ def mount(settings: Callable[[], Settings], runs: Runs, app: QuartTrio, prefix: 
 
 @final
 class _Hosted:
-    """A bot run by an application; `endpoint` is None before the start and after the stop."""
+    """A bot that an application runs. `endpoint` is None before the bot's start and after its stop."""
 
     def __init__(self, settings: Callable[[], Settings], runs: Runs) -> None:
         self.endpoint: Endpoint | None = None
@@ -140,8 +140,8 @@ class _Hosted:
             self._failure = f"the bot {'stopped' if started else 'was not started'}: {words}"
             if "in another process" in self._failure:
                 self._failure += "; give the server one worker only"
-            # Log the failure here: the application and the server either log the whole group, or omit its
-            # single errors.
+            # Log the failure here: the application and the server either log the whole exception group, or
+            # omit the errors inside the group.
             log.error(self._failure)  # noqa: TRY400
             log.debug("the bot failed", exc_info=errors)
             raise
@@ -215,7 +215,7 @@ async def _end_other_loop() -> Never:
     log.error("the bot was not started: a bot runs on Trio: give hypercorn --worker-class trio")
     _fail_hypercorn()
     loop = asyncio.get_running_loop()
-    # Exit in a callback: if this task raised the SystemExit, the server would print a traceback.
+    # Call `sys.exit` in a callback: if this task raised SystemExit, the server would print a traceback.
     loop.call_soon(sys.exit, 1)
     await loop.create_future()
     raise AssertionError("the loop has ended")

@@ -1,4 +1,4 @@
-"""The bot: its declarations, and the functions that run it.
+"""Class `Bot`: a bot's declarations, and the methods that run the bot.
 
 `work` and `serve` import all other packages, and are imported only when a bot runs: declaring a bot needs
 no store, outbox or listener. The nested context managers define the order in which a bot stops.
@@ -143,7 +143,8 @@ class Bot(Router):
         self._resources: list[Resource[object]] = []
         self._background: list[Callable[[], Awaitable[None]]] = []
         self._work: Runtime | None = None
-        # Set if other processes share the store. The work may then start and end several times.
+        # The `Standby`, if other processes can share the store. The work may then start and end several
+        # times.
         self._standby: Standby | None = None
         self._around: Surroundings | None = None
         self._told: OnFailure = tell_nobody
@@ -168,9 +169,10 @@ class Bot(Router):
 
         The hook is an async function of a `Failure`. The hook is called in the process in which the code
         failed: once for each failed conversation, and once for each filter that failed on an event. After a
-        restart, only the `on_alarm` hook is called again. A call has a time limit of five seconds. The hook
-        runs beside the bot; it may write to a chat by ``failure.place`` and use the bot's resources. The
-        hook's own errors are logged. *Sensitive*: the exception may contain users' messages.
+        restart, only the `on_alarm` hook is called again for the same failure. A call has a time limit of
+        five seconds. The hook runs beside the bot. The hook may write to a chat by ``failure.place``, and use
+        the bot's resources. The hook's own errors are logged. *Sensitive*: the exception may contain users'
+        messages.
 
         The hook isn't called for conversations that ended because their user left or didn't pay.
 
@@ -239,7 +241,7 @@ class Bot(Router):
         return find(self._running().resources, resource)
 
     def settings(self) -> Settings:
-        """Return the settings of a run that would start now.
+        """Return the settings that the bot would use if it started now.
 
         Raises:
             ConfigError: a variable is invalid.
@@ -313,7 +315,7 @@ class Bot(Router):
     async def running(
         self, *provided: Provided, settings: Settings | None = None, claims: bool = True
     ) -> AsyncGenerator[Intake]:
-        """Run without a listener while the block runs, for tests and for other servers.
+        """Run the bot without a listener while the block runs, for tests and for other servers.
 
         Yields the intake; feed events by ``await intake.inbox.accept(content_type, body)``. For a store in
         PostgreSQL, which other processes can share, a `Standby` is yielded instead. A `Standby` has an inbox,
@@ -338,7 +340,7 @@ class Bot(Router):
                 try:
                     yield intake
                 finally:
-                    if around is None:  # else the clock is a test's clock
+                    if around is None:  # in tests, real seconds have no meaning
                         tell_delays(settings.grace)
 
     def _opened(self, settings: Settings, clock: WallClock) -> AbstractAsyncContextManager[Front]:
@@ -398,7 +400,7 @@ class Bot(Router):
                         media_transport=media,
                         resources=resources,
                         replays=replays,
-                        # A test's platform may fail for any length of time.
+                        # No alarm in tests: the emulated platform may fail for any length of time.
                         backlog_seconds=front.settings.backlog_seconds if around is None else None,
                         on_failure=failures.take,
                         instead=None if around is None else around.instead,
@@ -414,7 +416,7 @@ class Bot(Router):
                         for run in self._background if runs_background else ():
                             name = getattr(run, "__qualname__", None)
                             nursery.start_soon(run_contained, run, name=name)
-                        with speaking(None):  # the block is the caller's code
+                        with speaking(None):  # log lines of the caller's code aren't the bot's
                             yield
                         nursery.cancel_scope.cancel()
         finally:
@@ -476,7 +478,8 @@ class Bot(Router):
         Raises:
             ConfigError: the bot isn't running, `place` is a function that belongs to no room, or `key` is
                 invalid.
-            ForeignTaskError: called from a conversation; use `chat.to` there, which records its operations.
+            ForeignTaskError: called from a conversation; use `chat.to` there, since the conversation records
+                the operations of `chat.to`.
             LocalProtocolError: `place` is no chat id, phone number or group name.
         """
         refuse_conversations("bot.to()", INSTEAD)
@@ -487,8 +490,8 @@ class Bot(Router):
         return ChatRef(door, place) if is_chat(place) else RoomRef(door, place)
 
     def person(self, sender_id: SenderId) -> RoomRef:
-        """Return a reference to the values stored for a person over all chats; see `Chat.person`. For use
-        outside conversations.
+        """Return a reference to the values stored for a person, for all chats together; see `Chat.person`.
+        For use outside conversations.
 
         Raises: as `to`.
         """
@@ -606,7 +609,7 @@ def _turns(bot: Bot, front: Standby) -> Callable[..., AbstractAsyncContextManage
 
 
 def given_settings(bot: Bot) -> Settings:
-    """Return the bot's `Settings`, or the default ones; read no environment variable."""
+    """Return the `Settings` given to the bot, or else the defaults; read no environment variable."""
     return bot._settings or Settings()  # pyright: ignore[reportPrivateUsage]
 
 
@@ -638,7 +641,7 @@ def apart(bot: Bot) -> tuple[Bot, Sequence[Provided]]:
 
 @contextmanager
 def within(bot: Bot, around: Surroundings) -> Generator[None]:
-    """In the block, each new run of the bot uses the replacements in `around`; for the test kit."""
+    """While the block runs, a start of the bot uses the replacements in `around`; for the test kit."""
     before, bot._around = bot._around, around  # pyright: ignore[reportPrivateUsage]
     try:
         yield

@@ -1,6 +1,7 @@
-"""Failures: unhandled exceptions of a bot's own code, passed to the author's hook.
+"""Pass unhandled exceptions of a bot's own code to the author's hook.
 
-The log and the alarm name the failed line, without any message's text. The hook gets the exception itself.
+The log and the alarm name the failed line, but contain no text of a message. The hook gets the exception
+itself.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Failures:
 
     Args:
         hook: the author's hook.
-        place: returns the reference to a chat, for the hook.
+        place: returns a reference to a chat or another place, for the hook.
         at_once: called with each failure before the hook, without waiting; must not raise.
         tracebacks: log the traceback of the hook's own error, including the error's text.
     """
@@ -93,7 +94,7 @@ class Failures:
         self._began.set()
 
     async def keep_telling(self) -> None:
-        """Call the hook for each failure, until `close` and the end of the queue."""
+        """Call the hook for each failure, until `close` was called and the queue is empty."""
         await self._began.wait()
         async for error, name, chat_id, reference in self._receive:
             await self._call(Failure(error, name, self._place(chat_id), reference))

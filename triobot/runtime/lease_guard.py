@@ -26,7 +26,7 @@ _LOOK_EVERY: Final = 0.05
 
 
 async def wait_held(held: Held) -> None:
-    """Wait until this process certainly has its store. If it has the store already, return without a
+    """Wait until this process certainly has its store. If the process already has the store, return without a
     checkpoint.
     """
     while not held():  # noqa: ASYNC110 - a lease ends by time alone, without an event
@@ -43,7 +43,7 @@ class HeldPlatform:
         self._held = held
 
     async def perform(self, operation: Operation[R]) -> R:
-        """Perform an operation, once; see `triobot.seams.outbox.Platform`."""
+        """Wait for the store, then perform an operation once; see `triobot.seams.outbox.Platform`."""
         await wait_held(self._held)
         return await self._platform.perform(operation)
 

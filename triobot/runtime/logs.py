@@ -76,8 +76,8 @@ def open_logs() -> None:
         logger = logging.getLogger(name)
         logger.disabled = False
         if not isinstance(logger, GuardedLogger):
-            # Change the logger in place: modules have references to it. Keep the logger's class as a base,
-            # because the author may have set this class.
+            # Change the logger in place: modules have references to the logger. Keep the logger's class as a
+            # base, because the author may have set this class.
             logger.__class__ = type("GuardedLogger", (GuardedLogger, type(logger)), {})
 
 
@@ -99,7 +99,7 @@ class GuardedLogger(logging.Logger):
         stacklevel: int = 1,
     ) -> None:
         try:
-            # `stacklevel` is one level more, for this method's frame.
+            # One level more than the caller's `stacklevel`, for this method's frame.
             super()._log(level, msg, args, exc_info, extra, stack_info, stacklevel + 1)
         except BaseException as error:
             _tell(error)
@@ -184,7 +184,7 @@ class Speaker:
         return f"h{hashlib.blake2b(str(what).encode(), key=self._key, digest_size=8).hexdigest()}"
 
     def begin(self) -> None:
-        """Attribute further log lines of this task, and of tasks that it starts, to this bot."""
+        """Attribute further log lines of this task, and of tasks that this task starts, to this bot."""
         _speaks.set(self)
 
     def whose(self, task: trio.lowlevel.Task) -> Whose | None:
@@ -230,7 +230,7 @@ attributed to this name."""
 
 @contextmanager
 def speaking(voice: Speaker | None) -> Generator[None]:
-    """Attribute log lines of the block, and of tasks that it starts, to this bot."""
+    """Attribute log lines of the block, and of tasks started in the block, to a bot. None: to no bot."""
     before = _speaks.get()
     _speaks.set(voice)
     try:

@@ -80,14 +80,15 @@ def run_together(
         StoreError: a store can't be used; nothing was started.
     """
     limits = _serving_limits(bots[0][1], len(bots))
-    # The process runs only bots, so raise the limit of open files. On many systems, this limit is 1,024 at
-    # first.
+    # The process runs only bots, so raise the limit of open files. On many systems, this limit is 1,024 by
+    # default.
     allow_descriptors(limits.connections + limits.spare_descriptors)
     try:
         with rarely_collected(ends=ends):
             trio.run(_run_until_signal, bots, server)
     except BaseException as error:
-        # A SystemExit of the author's code becomes an error: only a signal may end the process without one.
+        # A SystemExit of the author's code becomes an error: only a signal may end the process without an
+        # error.
         failure = contained(error)
         first, *rest = leaves(failure)
         if all(isinstance(one, TriobotError) for one in (first, *rest)):
@@ -127,7 +128,7 @@ async def _run_until_signal(bots: Sequence[tuple[Servable, Settings]], server: S
                 await serving.start(
                     partial(serve_together, bots, server=server, stopping=systemd.tell_stopping)
                 )
-                # Reported only once all bots run: systemd may then start services that need the bots'
+                # Report readiness only once all bots run: systemd may then start services that need the bots'
                 # resources.
                 systemd.tell("READY=1")
             nursery.cancel_scope.cancel()
@@ -146,12 +147,13 @@ async def serve_together(
     Each bot has its own store, token and path. The first bot's settings define the address. If one bot can't
     start, no bot runs.
 
-    While another process has a bot's shared store, this process stands by: this process listens, and accepts
-    events for the other process. A process that loses a shared store stands by, too, after its work is
-    cancelled.
+    While another process has a bot's shared store, this process stands by, and only accepts events for the
+    other process. If this process loses a shared store, the work is cancelled, and this process stands by
+    again.
 
     Args:
-        server: server that listens; under hypercorn no event is handled in the transaction that accepts it.
+        server: server that listens. Under hypercorn, no event is handled in the transaction that accepts the
+            event.
         stopping: called at the start of a stop, before any bot stops its work.
 
     Raises:
@@ -249,7 +251,7 @@ def _check_apart(bots: Sequence[tuple[Servable, Settings]]) -> None:
     """Refuse bots that share a token, store or secret, or that differ in the address.
 
     Raises:
-        ConfigError: names the setting.
+        ConfigError: two bots share a setting, which the error names.
     """
     if len({id(bot) for bot, _ in bots}) < len(bots):
         raise ConfigError("the same bot is named twice; each runs once")
@@ -306,7 +308,7 @@ def rarely_collected(*, ends: bool = False) -> Generator[None]:
     collection.
 
     Args:
-        ends: whether the process ends after the block. Then the remaining objects are not collected: with
+        ends: whether the process ends after the block. If so, the remaining objects are not collected: with
             thousands of chats in memory, the collection took seconds, while a new process waited for this
             process.
     """

@@ -1,4 +1,7 @@
-"""Settings: arguments first, then the environment, then defaults. Read when a bot starts, never at import."""
+"""A bot's settings. An argument overrides an environment variable, and a variable overrides the default.
+
+Variables are read when a bot starts, never at import.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +43,8 @@ class Settings:
     Attributes:
         token: the service's token, from the developer portal (``TRIOBOT_TOKEN``). No log and no repr shows
             the token or the webhook's secret.
-        base_url: the platform's address (``TRIOBOT_BASE_URL``). It must be https, unless the platform is on
-            this machine.
+        base_url: the platform's address (``TRIOBOT_BASE_URL``). The address must be https, unless the
+            platform is on this machine.
         webhook_secret: secret path of the webhook (``TRIOBOT_WEBHOOK_SECRET``). Several secrets, separated by
             commas, are all accepted. The first is the current secret. Without a value, the store generates a
             secret and keeps it.
@@ -51,11 +54,11 @@ class Settings:
         unix: path of a Unix socket (``TRIOBOT_UNIX``). The bot listens on this socket instead of a port, for
             a proxy on this machine.
         unix_mode, unix_group: mode of the Unix socket, such as 0o660 (``TRIOBOT_UNIX_MODE``, in octal), and
-            name or number of its group (``TRIOBOT_UNIX_GROUP``). They determine who may connect besides the
-            bot's own user. If only a group is set, the mode is 0o660.
+            name or number of its group (``TRIOBOT_UNIX_GROUP``). Mode and group determine who may connect
+            besides the bot's own user. If only a group is set, the mode is 0o660.
         tls_certificate, tls_key: PEM files with the certificate and its key, for https without a proxy
-            (``TRIOBOT_TLS_CERTIFICATE``, ``TRIOBOT_TLS_KEY``). One file may contain both. The running bot
-            loads a renewed certificate.
+            (``TRIOBOT_TLS_CERTIFICATE``, ``TRIOBOT_TLS_KEY``). One file may contain certificate and key. The
+            running bot loads a renewed certificate.
         public_url: the webhook's public address, which ``triobot webhook-url`` prints
             (``TRIOBOT_PUBLIC_URL``).
         username: the bot's username, to recognize ``/command@name`` in groups (``TRIOBOT_USERNAME``).
@@ -70,9 +73,9 @@ class Settings:
             journals (``TRIOBOT_KEEP_ENDED``). 0 means that the store deletes these conversations at once.
         limits: limits of the webhook (each by its own variable, such as ``TRIOBOT_CONNECTIONS``).
         rate: largest number of requests that the bot sends per second, for all chats together
-            (``TRIOBOT_RATE``). The number is at least 1. Messages, edits, typing indicators and requests
-            about payments count. Answers to callbacks don't count. Requests about payments are sent first.
-            Without a value, the platform's answers determine the rate.
+            (``TRIOBOT_RATE``). The number is at least 1. The limit applies to messages, edits, typing
+            indicators and requests about payments, but not to answers to callbacks. Requests about payments
+            are sent first. Without a value, the platform's answers determine the rate.
         backlog_seconds: number of seconds that a message or event may wait before the bot raises an alarm
             (``TRIOBOT_BACKLOG_SECONDS``).
         grace: seconds that a stop waits for running work.
@@ -168,8 +171,8 @@ class Settings:
     def label(self) -> str:
         """The bot's name in log lines and metrics.
 
-        By default, this is `name`. Without a `name`, it is `env`, the prefix of the bot's variables. If `env`
-        is the default prefix, it is the name of the store.
+        If `name` is None, the prefix of the bot's variables is the name, such as ``shop`` for ``SHOP_``. With
+        the default prefix, the name is made from the store's address.
         """
         if self.name is not None:
             return self.name

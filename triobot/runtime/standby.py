@@ -61,7 +61,7 @@ _PUT_EVERY: Final = 60.0
 
 @final
 class Standby:
-    """The bot in this process, as listeners and other servers use it.
+    """A bot with a shared store, in this process. Listeners use a `Standby` like an `Intake`.
 
     Attributes:
         voice: the bot's identity in log lines.
@@ -278,7 +278,7 @@ Front: TypeAlias = Intake | Standby
 async def open_standby(
     settings: Settings, clock: WallClock, on_alarm: OnAlarm | None = None
 ) -> AsyncGenerator[Standby]:
-    """While the block runs, accept events for a bot that has its store on a server; see `open_turns`.
+    """While the block runs, accept events for a bot with a store on a database server; see `open_turns`.
 
     Raises:
         ConfigError: the store belongs to another bot, or can't be used.

@@ -3,8 +3,8 @@ verifications.
 
 A conversation's spans form one trace, over all restarts of the program. The trace's id is derived from the
 numbers of the conversation and of its run, with the store's key. So no trace id has to be stored. A
-conversation has the number of the event that began it. So the event's acceptance belongs to the
-conversation's trace. If another conversation's turn gets the event, the turn's span links to the acceptance.
+conversation has the number of its first event. So the acceptance of this event belongs to the conversation's
+trace. If a turn of another conversation gets the event, the turn's span links to the acceptance.
 
 Only this module imports OpenTelemetry, and a bot without traces doesn't import this module. The program
 configures the SDK, which keeps and exports spans. No span contains users' messages or an error's text. A span
@@ -317,7 +317,7 @@ def _drive(
             sent = error = None
             try:
                 sent = yield trap
-            except BaseException as raised:  # the inner coroutine may catch it
+            except BaseException as raised:  # the inner coroutine may catch the error
                 error = raised
     except BaseException as failed:
         end(failed)

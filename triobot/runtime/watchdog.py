@@ -5,8 +5,8 @@ Code that computes for seconds without an ``await``, or makes blocking calls, bl
 line blocks the loop. All bots of a process share the thread. The thread doesn't end the process: the
 process's supervisor restarts the process when a probe gets no answer, or when systemd gets no signs of life.
 
-Only `Bot.run` and the command line notify systemd, since they run the process. A bot in a host program can't
-tell when that program is ready or stops.
+Only `Bot.run` and the command line notify systemd, since both run the whole process. A bot in a host program
+doesn't know when that program is ready or stops.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ async def _keep_telling(systemd: Systemd, within: float) -> None:
 @final
 @attrs.define
 class _SharedWatch:
-    """A loop's watch: the number of blocks that share it, and an event for the end of the last block."""
+    """The watch of a loop. `users`: number of blocks that share the watch. `over`: the last block has ended."""
 
     users: int = 0
     over: threading.Event = attrs.field(factory=threading.Event)
@@ -225,7 +225,7 @@ def is_at_breakpoint(frame: FrameType | None) -> bool:
 
 
 def _why(frame: FrameType | None) -> str:
-    """Describe what blocks the loop, whose current frame is `frame`."""
+    """Describe what blocks the loop. `frame`: current frame of the loop's thread."""
     if (line := working_line(frame)) is not None:
         return f"the code at {line} neither returns nor awaits; run it by trio.to_thread.run_sync, in a step"
     where = "" if frame is None else f" (the program is at {frame.f_code.co_filename}:{frame.f_lineno})"

@@ -83,7 +83,7 @@ log: Final = logging.getLogger("triobot")
 
 _MOST_ENDED: Final = 200
 """Maximum number of normally ended conversations whose journals are kept for a developer."""
-# Seconds between two checks of a stop whether there is still something to wait for.
+# Seconds between two checks whether a stop still has to wait.
 _LOOK_SECONDS: Final = 0.1
 _HOUR: Final = 3600.0
 # Minimum length of a token that is replaced in texts. A shorter token is a test's token, and may occur as a
@@ -130,9 +130,9 @@ class Statistics:
     """Counts of a running bot's work and state.
 
     Attributes:
-        live: conversations in memory, parked or not.
-        counts: conversation events so far, by name.
-        payments: events of payments so far, by the ledger's names.
+        live: number of conversations in memory, parked or not.
+        counts: number of conversation events so far, by the event's name.
+        payments: number of payment events so far, by the ledger's name for the event.
     """
 
     live: int
