@@ -64,12 +64,12 @@ def _taken_back(item: pytest.Function) -> pytest.Function:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Clear the chats of the test before."""
+    """Clear the chats of the previous test."""
     _forget_chats()
 
 
 def _forget_chats() -> None:
-    # Only if loaded: tests without a bot must not import triobot.
+    # Only if `driving` is loaded: tests without a bot must not import triobot.
     if (driving := sys.modules.get(_DRIVING)) is not None:
         driving.recent.clear()
         driving.crashes.clear()
@@ -100,7 +100,7 @@ def _in_virtual_time(test: Callable[..., Coroutine[Any, Any, object]]) -> Callab
     def run(*values: object, **named: object) -> None:
         import trio.testing
 
-        _forget_chats()  # of the example before
+        _forget_chats()  # the chats of the previous example
         clocks = [value for value in (*values, *named.values()) if isinstance(value, trio.abc.Clock)]
         clock = clocks[0] if clocks else trio.testing.MockClock(autojump_threshold=0)
         run_it = partial(trio.run, partial(test, *values, **named), clock=clock)

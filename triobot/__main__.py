@@ -1,4 +1,4 @@
-"""``python -m triobot`` is the command ``triobot``."""
+"""``python -m triobot`` runs the command ``triobot``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 
 if __name__ == "__main__":
-    # Search the working directory last for libraries, since it may contain an attrs.py, for example.
+    # Search the working directory last for libraries: a bot's folder may contain an attrs.py, for example.
     # `load_bot` puts a bot's folder first. `Path.cwd` isn't used: Python would search the working directory
     # for pathlib's own imports.
     if not sys.flags.safe_path and sys.path[0] == os.getcwd():  # noqa: PTH109

@@ -94,7 +94,7 @@ class CommandParser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parse the known arguments; see the base class."""
-        # With actions, each action's parser parses the arguments after the action's name.
+        # If a command has actions, the action's parser parses the arguments after the action's name.
         if self._mixing or self._subparsers is not None:
             return super().parse_known_args(args, namespace)
         self._mixing = True  # the base class calls parse_known_args, too
@@ -169,7 +169,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run a command with the arguments `argv`; None: with the process's arguments.
 
     Raises:
-        SystemExit: after any failure: 1 with a line on stderr, 2 for wrong usage, 130 for Ctrl-C.
+        SystemExit: the command failed. The exit code is 1 after an error, 2 for wrong usage, 130 for Ctrl-C.
     """
     set_up_streams()
     gc.disable()  # imports create hundreds of modules and classes, but hardly any garbage

@@ -1,4 +1,4 @@
-"""``triobot alarms``: list open alarms with the action for each, and acknowledge them."""
+"""``triobot alarms``: list open alarms, each with the action to take, or acknowledge alarms."""
 
 from __future__ import annotations
 

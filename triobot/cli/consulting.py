@@ -122,8 +122,8 @@ async def ask_bot(settings: Settings, question: Question, tell: Tell) -> bool:
 
 
 async def ask_running(store: str, question: Question, tell: Tell) -> bool:
-    """Send a question to the bot that runs on the store at this address. Return False if no bot runs. Never
-    open the store.
+    """Send a question to the bot that runs on the store at the address `store`. Return False if no bot runs.
+    Never open the store.
 
     Raises:
         ConfigError, StoreError: the bot answered with this error, or could not be asked.
@@ -174,7 +174,8 @@ async def _once_settled(try_it: Callable[[], Awaitable[_T]]) -> _T:
 async def open_to_look(settings: Settings) -> AsyncGenerator[tuple[Ask, bool]]:
     """Yield a function that sends questions for reading, and whether a running bot answers. Write nothing.
 
-    Without a running bot, a copy of the store answers, so that a bot can start while the block runs.
+    Without a running bot, the function sends questions to a copy of the store. So a bot can start while the
+    block runs.
 
     Raises: the errors of `consult`, also from the yielded function.
     """

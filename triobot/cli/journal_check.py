@@ -1,6 +1,6 @@
 """``triobot journal check``: replay all stored journals on new code, before its deploy.
 
-One process reads the journals, and one process per processor replays them.
+One process reads the journals, and one process per processor replays journals.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from .exported import comparison_of, exported_journal
 from .loading import load_bot
 from .terminal import drawn, harmless, redraw
 
-# Seconds of CPU per journal. Code that never waits can only be stopped by a signal.
+# Limit of CPU seconds for each journal. A signal stops the code, since the code may never wait.
 SPINS: Final = 20.0
 FEW: Final = 500
 """Up to this number of conversations, one process is faster: each further process has to import the bot."""
@@ -306,7 +306,7 @@ async def check(
 
 
 async def _all(ask: Ask) -> Journals:
-    """Yield the journals of conversations that have not ended; read in parts, as there may be a million."""
+    """Yield the journals of conversations that have not ended. Read in parts: there may be a million."""
     async for told in _pages(ask, whole=True):
         yield cast("list[Answer]", told["journal"])
 
@@ -444,7 +444,7 @@ def _found(divergence: Divergence | None, changed: Changed) -> Finding:
 
 @contextmanager
 def _bounded() -> Generator[None]:
-    """Raise `_RunsOnError` in a block that uses `SPINS` seconds of CPU, or takes ten times as long."""
+    """Raise `_RunsOnError` in a block that uses `SPINS` seconds of CPU, or ten times as many real seconds."""
 
     began, cpu = time.monotonic(), time.process_time()
 

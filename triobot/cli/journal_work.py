@@ -97,7 +97,7 @@ def _check(arguments: argparse.Namespace, target: str) -> None:
 
 
 def _settle(arguments: argparse.Namespace) -> None:
-    """Try parked conversations again or end them, or only count them."""
+    """Count the chosen parked conversations. With a number or ``--yes``, also end or retry them."""
     end, number = arguments.action == "end", arguments.number
     chosen = {
         "conversation": number,

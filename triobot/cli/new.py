@@ -180,7 +180,8 @@ def run(arguments: argparse.Namespace) -> None:
 def _pack(folder: Path) -> str:
     """Write the installed triobot into the folder as a wheel. Return the wheel's name.
 
-    No package index has this triobot, and an installed triobot has no sources for a build.
+    The bot's requirements need a file: no package index has this triobot, and an installed triobot has no
+    sources for a build.
     """
     if (installed := distribution()) is None:
         raise ConfigError("this triobot is not installed, so no bot can bring it along: pip install .")

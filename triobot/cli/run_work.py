@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
         except Exception as error:
             if form == "plain":
                 raise
-            # In JSON logs, the reason for the end must be a log line, too.
+            # In JSON logs, the reason why the process ends must be a log line, too.
             for cause in dict.fromkeys(one_line(cause) for cause in leaves(error)):
                 log.critical(cause)
             log.debug("the bot failed", exc_info=error)

@@ -29,7 +29,7 @@ def authors_words(error: BaseException, *, variables: bool = False) -> str:
 
 
 def _add_variables(shown: traceback.TracebackException, error: BaseException) -> None:
-    """Add the variables of the author's frames. The traceback module can't do so if a ``__repr__`` fails."""
+    """Add the variables of the author's frames. The traceback module would fail if a ``__repr__`` fails."""
     for summary, (frame, _) in zip(shown.stack, traceback.walk_tb(error.__traceback__), strict=False):
         if is_authors(summary.filename):
             summary.locals = {name: _words_of(value) for name, value in frame.f_locals.items()}

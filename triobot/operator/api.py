@@ -86,7 +86,7 @@ class OperatorApi:
         return Filing(self._store, self._begun)
 
     async def answer(self, question: Question, tell: Tell) -> None:
-        """Answer a question by calling `tell` with each line.
+        """Answer a question by calling `tell` with each line of the answer.
 
         Raises:
             NotFoundError: the question names an object that doesn't exist.

@@ -79,7 +79,7 @@ class Loopback:
 
     @property
     def header(self) -> tuple[str, str]:
-        """Header that each request needs. *Sensitive*: contains the key."""
+        """Name and value of the header that each request needs. *Sensitive*: the value contains the key."""
         return HEADER, _SCHEME + self.key.reveal()
 
     def opens(self, given: bytes) -> bool:
@@ -117,14 +117,14 @@ def open_door(place: Path, port: int) -> Loopback:
 
 
 def close_door(place: Path, door: Loopback) -> None:
-    """Delete the file, unless another bot has replaced it."""
+    """Delete the file with port and key, unless another bot has replaced the file."""
     with suppress(OSError, ConfigError):
         if read_door(place) == door:
             door_file(place).unlink()
 
 
 def read_door(place: Path) -> Loopback | None:
-    """Read the bot's port and key; None if there is no file.
+    """Return the bot's port and key from the file; None if there is no file.
 
     Raises:
         ConfigError: this user may not read the file, or its content is invalid.

@@ -86,10 +86,10 @@ def _by(label: str, path: str, names: Sequence[str] = ()) -> Callable[[Answer], 
 
 
 def _words(label: str, **paths: str) -> Callable[[Answer], Iterable[Sample]]:
-    """Return a function that reads some numbers.
+    """Return a function that makes a sample of each number in `paths`.
 
     Args:
-        paths: values of `label`, each with the path of its number.
+        paths: path of each number, by the value of `label`.
     """
 
     def read(told: Answer) -> Iterable[Sample]:

@@ -203,7 +203,7 @@ async def serve_metrics(
 
 
 async def _answer_metrics(apis: Sequence[OperatorApi], talk: Talk) -> None:
-    """Answer a scraper with the metrics of all bots. A name that several bots have gets a number."""
+    """Answer a scraper with the metrics of all bots. If bots have the same name, append numbers to names."""
     if talk.request.method not in ("GET", "HEAD"):
         await talk.answer(405, (*_TEXT, (b"allow", b"GET, HEAD")), b"there is GET /metrics\n", close=True)
         return

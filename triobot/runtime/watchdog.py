@@ -169,7 +169,7 @@ async def _keep_telling(systemd: Systemd, within: float) -> None:
 @final
 @attrs.define
 class _SharedWatch:
-    """The watch of a loop. `users`: number of blocks that share the watch. `over`: the last block has ended."""
+    """The watch of a loop. `users`: number of blocks that share the watch. `over`: whether all have ended."""
 
     users: int = 0
     over: threading.Event = attrs.field(factory=threading.Event)

@@ -113,7 +113,7 @@ class DrivenWorld:
         return person
 
     async def group(self, *members: Person, name: str = "group", id: int | None = None) -> ChatId:
-        """Create a group; its members join one after the other. ``ali.at(chat_id)`` is Ali in the group.
+        """Create a group, which `members` join one after the other. ``ali.at(chat_id)`` is Ali in the group.
 
         Args:
             id: id of the chat; None: the platform generates an id.
@@ -147,12 +147,12 @@ class DrivenWorld:
 
     @property
     def faults(self) -> FaultPlan:
-        """Plan of the platform's faults; add a `Fault` or an `EventFault`."""
+        """Plan of the platform's faults. A test adds `Fault` and `EventFault` objects to the plan."""
         return self.exchange.plan
 
     @property
     def switches(self) -> Switches:
-        """The platform's behaviour where its interface leaves a choice; a test may assign other switches."""
+        """The platform's choices where the interface leaves a choice; a test may assign other `Switches`."""
         return self.exchange.world.switches
 
     @switches.setter

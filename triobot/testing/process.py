@@ -34,7 +34,7 @@ from ..wire.ids import ChatId
 from ..wire.platform_side import Body
 from .virtual import VirtualWallClock
 
-# The application's shutdown has its own deadline; nothing in a test takes this long.
+# A limit that no stop in a test reaches: the application's shutdown has its own, shorter deadline.
 _PATIENCE: Final = 3600.0
 
 
@@ -116,7 +116,7 @@ class CrashableTransport(httpx.AsyncBaseTransport):
 class CrashableStore:
     """Store of a process that can be killed; the stored rows outlive the process.
 
-    The methods here write. All other attributes are taken from `inner`.
+    The methods defined here write to the store. All other attributes are taken from `inner`.
     """
 
     def __init__(self, inner: Store, mortal: Crashable) -> None:
@@ -174,7 +174,7 @@ class CrashableStore:
 
 @final
 class DrivenProcess:
-    """Runs the bot, alone or inside the application that mounts it, in one process after another.
+    """Runs the bot, alone or mounted in an application, in one process after another.
 
     Args:
         nursery: nursery for the process's tasks.
@@ -182,7 +182,7 @@ class DrivenProcess:
         rows: contents of the store, which each process opens again.
         on_alarm: called with each alarm.
         on_failure: called with each error of the bot's own code.
-        replays: checks each conversation while it runs, or None.
+        replays: checks each conversation by replays while the conversation runs; None: no checks.
         instead: called in place of a step's function; no background task starts then. None: steps and
             background tasks run.
         fenced: returns the store that the bot gets in place of the given store.
@@ -233,7 +233,7 @@ class DrivenProcess:
         self._starting = trio.Lock()
 
     async def start(self) -> None:
-        """Start a process, and return once it accepts events; do nothing while a process runs.
+        """Start a process, and return once the process accepts events. Do nothing while a process runs.
 
         A process runs already if two tasks of a test killed the same process, and one task has already
         started a new process.
@@ -331,7 +331,7 @@ class DrivenProcess:
         self.intake = intake
 
     def _alarm(self, alarm: Alarm) -> None:
-        # The test's own kills cause the crash loop, so its alarm is dropped.
+        # Drop the alarm ``crash_loop``: the test's own kills cause the crash loop.
         if not self._mortal.dead and alarm.kind != "crash_loop":
             self._on_alarm(alarm)
 
@@ -343,7 +343,7 @@ async def _served(app: QuartTrio) -> AsyncGenerator[None]:
     Raises:
         ConfigError: startup or shutdown failed; the error contains the application's message.
     """
-    # The application's own test_app() corrupts Trio's nurseries when it is cancelled or fails.
+    # The application's own test_app() isn't used: a cancelled or failed test_app() corrupts Trio's nurseries.
     asked, heard = trio.open_memory_channel[Message](2)
     said, told = trio.open_memory_channel[Message](4)
 

@@ -103,7 +103,7 @@ def broken_so_far(world: DrivenWorld, around: Circumstances) -> Iterator[BrokenP
 
 
 async def broken_in_the_end(bot: Bot, world: DrivenWorld, around: Circumstances) -> Sequence[BrokenPromise]:
-    """Return all violations after a quiet period; one entry for each occurrence."""
+    """Return all violations, with an entry for each occurrence. Call this after a period without faults."""
     return [*await _unhandled(bot), *_unanswered(world, around), *broken_so_far(world, around)]
 
 

@@ -1,4 +1,4 @@
-"""Results that replace the execution of steps: a test's choice, or recorded results."""
+"""Results that replace the execution of steps. A test chooses these results, or takes recorded ones."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class _StuckDetector(trio.abc.Instrument):
         self._found = trio.Event()
 
     async def watch(self) -> None:
-        """Wait until the test is stuck; then raise AssertionError with each task's wait."""
+        """Wait until the test is stuck; then raise AssertionError, which lists where each task waits."""
         await self._found.wait()
         lines = list(_waiting(trio.lowlevel.current_root_task()))
         raise AssertionError(

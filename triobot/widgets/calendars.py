@@ -29,7 +29,7 @@ class CalendarSystem:
         weekdays: short names of the days of the week, from Monday.
         first_weekday: first day of the week; 0 is Monday.
         numbers: returns a day's year, month and day of the month.
-        starts: returns the first day of a month, from the year and the month's number from 1.
+        starts: returns the first day of a month, given the year and the month's number; 1 is the first month.
         digits: the ten digits, from 0 to 9.
 
     Examples:
@@ -97,7 +97,7 @@ JALALI: Final = CalendarSystem(
 @recorded(name="triobot.widgets.month")
 @guarded
 class OtherMonth:
-    """Key of a button that shows the month `by` months later; with 0, the button leads from times to days."""
+    """Key of a button that shows the month `by` months later. With 0, the button leads back to the days."""
 
     by: int
 
@@ -136,8 +136,8 @@ async def calendar(
         into, by: as for `Chat.choose`.
 
     Raises:
-        LocalProtocolError: no day is free; the calling program must check this before it asks.
-        ConfigError: `system` is `JALALI`, and the package of `JALALI` isn't installed.
+        LocalProtocolError: no day is free; the calling program must check this before the call.
+        ConfigError: `system` is `JALALI`, and the extra ``jalali`` isn't installed.
 
     Examples:
         >>> async def book(chat: Chat) -> None:

@@ -180,7 +180,7 @@ class Menu(Generic[K_co]):
     """A node of a tree of choices, for `menu`.
 
     Attributes:
-        title: text of the message while the menu is open, and label of the button that opens it.
+        title: text of the message while the menu is open, and label of the button that opens the menu.
         options: options of this menu: labels by key. A key occurs only once in the whole tree.
         menus: submenus of this menu, with different titles.
 

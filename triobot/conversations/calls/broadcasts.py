@@ -105,7 +105,7 @@ class Broadcast:
 
         Raises:
             LocalProtocolError: the content can't be sent, or `to` contains an invalid chat id, or is no
-                audience. An error of your program; nothing was started.
+                audience. This is an error of your program; nothing was started.
             RefusedError, TransportError, OSError: the file could not be uploaded; nothing was started.
             StoreFullError: nothing was started; repeat the call once the store has room.
             StepError: in a conversation, reading the audience failed; the broadcast may be started again.

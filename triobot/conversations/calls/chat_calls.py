@@ -195,7 +195,8 @@ async def put_in(
     also: Sequence[Write],
     on_commit: Callable[[InboxRow], None] = _ignored,
 ) -> InboxRow | None:
-    """Store an inbox row that code has made, and the writes `also`; return None if the row's key is known.
+    """Store a signal, call or order as an inbox row, together with the writes `also`. Return None if the
+    row's key is known.
 
     Args:
         what: name of the row's content in the error.
@@ -228,7 +229,8 @@ async def give_order(
         StoreFullError: nothing was stored.
     """
     order = Order(row.chat_id, row.id, end, say)
-    # Clear the build that crashed, a possible reason of the parking, and keep the time of the parking.
+    # Clear the recorded build: the conversation may be parked because this build crashed. Keep the time of
+    # the parking.
     again = ParkConversation(row.id, row.updated_at, row.parked_because)
     arrival, also = order_arrival(order, clock.now()), () if end else (again,)
     return await put_in(store, "order", arrival, also, on_commit) is not None
@@ -243,7 +245,8 @@ async def is_under_way(
 
     Args:
         name_of: returns the present name of a stored route.
-        waiting: the result if only other events wait in the chat. Such an event may start such a run.
+        waiting: the result if no such run is found, but other events wait in the chat. Such an event may
+            start a run.
     """
     found, stopped, after = False, 0, 0
     while rows := await store.pending(halt.chat_id, after=after, limit=SIGNALS):

@@ -1,4 +1,4 @@
-"""References to places: read and write a place's data, send signals to it, start and stop its routes.
+"""References to places: read and write a place's data, send signals to a place, start and stop its routes.
 
 `Room.to` makes references for a conversation, in which each call is an operation. `Bot.to` makes references
 for all other code.
@@ -221,7 +221,8 @@ class RoomRef:
         await self._put(key.name, key.dump(value))
 
     async def clear(self, key: Key[Any]) -> None:
-        """Empty a slot of the place, like ``del chat.data[KEY]`` in the place itself; otherwise like `set`.
+        """Empty a slot of the place, as ``del chat.data[KEY]`` does in the chat itself. The guarantees are
+        those of `set`.
 
         Raises:
             LocalProtocolError: the chat was not given by its id.
@@ -252,8 +253,8 @@ class RoomRef:
         record: after a crash during the call, the update may have happened.
 
         Args:
-            change: a plain function that depends only on its arguments. It may be called more than once, and
-                is never called on replay.
+            change: a plain function that depends only on its arguments. `change` may be called more than
+                once, and is never called on replay.
             args: arguments of `change` after the old value.
 
         Raises:
@@ -306,7 +307,8 @@ class RoomRef:
 
         Raises:
             UnrecordableError: the value can't be recorded.
-            LocalProtocolError: the chat was not given by its id, or the place is a person's data.
+            LocalProtocolError: the chat was not given by its id, or the place is no chat or room, and only
+                stores data.
             StoreFullError: too many signals wait in this place; nothing was stored.
 
         Cancellation: *ambiguous*; with a `key` the call may be repeated.

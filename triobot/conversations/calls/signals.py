@@ -58,7 +58,7 @@ class Call:
         name: name of the route.
         args: arguments of the route's function, besides the chat.
         value: `Chat.event` of the new conversation: the caller's value; None if no conversation called.
-        sender: user of the calling conversation, if it has one.
+        sender: user of the calling conversation; None if there is no user.
         key: key of the run; no run starts while another run of the route has this key.
     """
 
@@ -111,7 +111,7 @@ for _cls in (Place, Call, Halt, Order):
 
 
 def check_key(key: str | None) -> None:
-    """Check a key before it reaches the store: a bad key would make the store fail for all callers.
+    """Check a key before the key reaches the store: a bad key would make the store fail for all callers.
 
     Raises:
         LocalProtocolError: `key` is empty, not a text, or contains U+0000.
@@ -145,7 +145,7 @@ def call_arrival(asked: Call | Halt, once: str | None, now: int, called: str | N
 
 
 def asked_of(event: object) -> Call | Halt | Order | None:
-    """Return `event` if it is a call, stop or order, else None."""
+    """Return `event` if the event is a call, stop or order, else None."""
     return event if isinstance(event, Call | Halt | Order) else None
 
 
@@ -165,7 +165,7 @@ SIGNALS: Final = 256
 @final
 @guarded
 class Signal:
-    """A signal, as filters get it. A conversation gets only the value.
+    """A signal in the form that filters get. A conversation gets only the value.
 
     Attributes:
         sender: always None: no user sent the signal.
@@ -181,7 +181,7 @@ class Signal:
 @final
 @guarded
 class PaymentArrived:
-    """Verified money, as the filters of asides get it. The aside itself gets only the `Paid`.
+    """Verified money in the form that filters of asides get. The aside itself gets only the `Paid`.
 
     Attributes:
         paid: the `Paid` of the payment.

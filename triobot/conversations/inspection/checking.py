@@ -48,7 +48,8 @@ class Checked:
         standing: point that the live run has reached.
         group: whether two people were seen in the chat.
         set_by: total milliseconds by which the run's clock was set; None for an ended run.
-        judged: number of leading records that another build may have written; the revival compares these.
+        judged: number of leading records that another build may have written; the revival compares these
+            records with the code.
     """
 
     stored: Stored
@@ -109,7 +110,9 @@ class Watched:
         self._looking = False
 
     def hear(self, record: Record | None) -> None:
-        """Add a new record; with None, check the waiting conversation. A final record is checked soon."""
+        """Add a new record, or check the waiting conversation if `record` is None. After a final record, a
+        check follows soon.
+        """
         if record is not None:
             self._records.append(record)
             if record[0] not in ENDS:

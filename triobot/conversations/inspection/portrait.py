@@ -1,6 +1,7 @@
 """Description of a chat in memory as JSON: tasks, code lines, deadlines, waiting events.
 
-A description changes nothing. It contains lines of the bot's own code, but no text of a message.
+Describing a chat changes nothing. A description contains lines of the bot's own code, but no text of a
+message.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A dry run sends nothing, runs no step, stores nothing and gets no events. The code between operations runs
 again. Code that doesn't wait or end within some seconds is abandoned.
 
-A dry run has no outbox, no store and no ledger, because only the bodies of effects use them.
+A dry run has no outbox, no store and no ledger, because only the bodies of effects would use these parts.
 """
 
 from __future__ import annotations
@@ -290,12 +290,12 @@ async def open_rerun(
     changed: Changed | None = None,
     judged: int = 0,
 ) -> AsyncGenerator[Rerun]:
-    """Replay a journal. During the block, the run waits at the journal's end, or where it diverged.
+    """Replay a journal. During the block, the run waits at the journal's end, or at the divergence.
 
     Args:
         services: services from `dry_services`.
         group: whether two people were seen in the chat.
-        set_by: total milliseconds by which the run's clock was set; None if it was not set since the
+        set_by: total milliseconds by which the run's clock was set; None if the clock was not set since the
             journal's last turn.
         look: listener for the run's turns and operations.
         limit: time limit of the run; by default, `SECONDS`.
