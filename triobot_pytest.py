@@ -77,7 +77,7 @@ def _forget_chats() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
-    """Run an async test of a bot in virtual time, with the clock of its fixtures if they provide one."""
+    """Run an async test of a bot in virtual time; use the clock that a fixture provides, if there is one."""
     if type(pyfuncitem) is not pytest.Function or not _is_a_bots(pyfuncitem):
         return None
     if any(map(pyfuncitem.get_closest_marker, _OTHERS)):

@@ -81,7 +81,7 @@ def mode(text: str) -> int:
 
 
 def add_bot_options(parser: argparse.ArgumentParser, *actions: argparse.ArgumentParser) -> None:
-    """Add the options that name the bot or its store. A user may give them before or after the action."""
+    """Add the options that name the bot or its store. Users may put options before or after the action."""
     for place in (parser, *actions):
         default = None if place is parser else argparse.SUPPRESS
         place.add_argument(

@@ -1,4 +1,6 @@
-"""Implements ``triobot journal``: list conversations, show and export journals, check and settle them."""
+"""Implements ``triobot journal``: list conversations; show, export and check journals; end or retry parked
+conversations.
+"""
 
 from __future__ import annotations
 

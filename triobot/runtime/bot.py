@@ -533,8 +533,7 @@ class Bot(Router):
         return Each(self._running().dispatcher.keeping, key)
 
     def broadcast(self, key: str) -> Broadcast:
-        """Return the broadcast with a key of your choice. Use the returned object to start or stop the
-        broadcast, or to check its progress.
+        """Return an object that starts, checks and stops the broadcast with a key of your choice.
 
         Legal outside conversations, and in a `Chat.step`.
 

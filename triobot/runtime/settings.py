@@ -79,8 +79,9 @@ class Settings:
         backlog_seconds: number of seconds that a message or event may wait before the bot raises an alarm
             (``TRIOBOT_BACKLOG_SECONDS``).
         grace: seconds that a stop waits for running work.
-        development: log warnings about code that will cause trouble later (``TRIOBOT_DEVELOPMENT=1``). These
-            warnings are on under ``triobot talk`` and in tests, and off in production.
+        development: log warnings about code that will cause trouble later, and check after each answer that a
+            restart would restore the conversation (``TRIOBOT_DEVELOPMENT=1``). The warnings are on under
+            ``triobot talk`` and in tests, and off in production.
         log_tracebacks: log the traceback of each error in the bot's own code (``TRIOBOT_LOG_TRACEBACKS=1``).
             *Sensitive*: the error's text may contain users' messages.
         allow_insecure: allow sending the token over http:// to another machine.

@@ -187,7 +187,7 @@ class _Months:
         return Buttons(turns, columns=3) + _weeks(system, start, after, had)
 
     def _span(self, by: int = 0) -> tuple[date, date]:
-        """Return the first day of the month `by` months after the shown month, and of the following month."""
+        """Return the first day of the month `by` months after the shown month, and of the next month."""
         system = self._system
         year, month = system.month_after(self._year, self._month, by)
         return system.starts(year, month), system.starts(*system.month_after(year, month, 1))
