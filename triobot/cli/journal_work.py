@@ -99,7 +99,7 @@ def _check(arguments: argparse.Namespace, target: str) -> None:
 
 
 def _settle(arguments: argparse.Namespace) -> None:
-    """Count the chosen parked conversations. With a number or ``--yes``, also end or retry them."""
+    """Count the chosen parked conversations. With a number or ``--yes``, end or retry these conversations."""
     end, number = arguments.action == "end", arguments.number
     chosen = {
         "conversation": number,

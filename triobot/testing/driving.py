@@ -246,8 +246,8 @@ async def drive(
 
     Raises:
         ConfigError: time isn't virtual, or the bot can't start.
-        NondeterminismError: the replay-check found that a conversation doesn't repeat itself; the error names
-            the line.
+        NondeterminismError: the replay-check found a replay that differs from its conversation; the error
+            names the line.
         AssertionError: alarms were left, or the test waits for ever: every task waits and nothing is due. The
             error lists where each task waits, and for what. A task that wakes regularly hides such a wait.
 

@@ -23,9 +23,9 @@ _LIVES: Final = 1_000_000
 _ROWS: Final = 1_000
 # Longest delay of the platform plus the bot's retries, in milliseconds.
 _LATE: Final = 60_000
-# Alarms that faults of the platform may cause without an error in the bot. The alarms about money are no
-# broken promise: such an alarm informs an operator in time about a payment that the bot could not check or
-# must not take.
+# Alarms that faults of the platform may cause without an error in the bot. An alarm about money breaks no
+# promise: the alarm informs an operator in time about a payment that the bot could not check or must not
+# take.
 _OF_FAULTS: Final[frozenset[AlarmKind]] = frozenset(
     {
         "outbox_held",

@@ -59,7 +59,8 @@ from .promises import (
 # Hours without faults at the end, in which retries, backoff and messages to people are completed.
 _QUIET_HOURS: Final = 1.5
 _WALLET: Final = 1_000_000
-# Events that the platform gives up would look like events that the bot lost, so the platform keeps trying.
+# Number of times that the platform posts an event. An event that the platform gave up would look like an
+# event that the bot lost.
 _ATTEMPTS: Final = 10_000
 # Paths of all requests but answers to presses. Answers never fail here: the bot doesn't retry an answer,
 # since a late answer is useless.
@@ -283,7 +284,7 @@ def words_of(bot: Bot) -> Sequence[str]:
 
 
 async def _shown(world: DrivenWorld, groups: Sequence[ChatId]) -> str:
-    """Return every chat's transcript, as its people see it."""
+    """Return the transcripts of all private chats and of `groups`, as one text."""
     platform = world.exchange.world
     lines = (line for group in groups for line in told_chat(platform, platform.chat(group)))
     return "\n".join((await world.transcript(), *lines))

@@ -1,4 +1,4 @@
-"""Results that replace the execution of steps. A test chooses these results, or takes recorded ones."""
+"""Results that replace the execution of steps. A test chooses these results, or uses recorded results."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def virtual_time() -> Generator[Callable[[], Awaitable[None]]]:
     done: await trio.lowlevel.checkpoint()``; a wait for a real socket.
 
     Raises:
-        ConfigError: the caller doesn't run under Trio, or the clock is a real one.
+        ConfigError: the caller doesn't run under Trio, or Trio's clock is no `MockClock`.
     """
     clock = trio.lowlevel.current_clock() if trio.lowlevel.in_trio_run() else None
     if not isinstance(clock, MockClock):
@@ -145,7 +145,7 @@ def _nothing_comes() -> bool:
         reading, writing = io.tasks_waiting_read, io.tasks_waiting_write
     else:
         reading, writing = getattr(io, "tasks_waiting", 1), 0
-    alone = reading <= 1 and not writing  # one reader is Trio's own, for results of threads
+    alone = reading <= 1 and not writing  # Trio itself reads one socket, for results of threads
     comes = found.seconds_to_next_deadline < math.inf or found.tasks_runnable
     thread = found.run_sync_soon_queue_size or active_thread_count()
     return alone and not comes and not thread

@@ -221,8 +221,8 @@ class RoomRef:
         await self._put(key.name, key.dump(value))
 
     async def clear(self, key: Key[Any]) -> None:
-        """Empty a slot of the place, as ``del chat.data[KEY]`` does in the chat itself. The guarantees are
-        those of `set`.
+        """Empty a slot of the place, as ``del chat.data[KEY]`` does in the chat itself. `set` describes the
+        guarantees.
 
         Raises:
             LocalProtocolError: the chat was not given by its id.
