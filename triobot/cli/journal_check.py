@@ -306,7 +306,7 @@ async def check(
 
 
 async def _all(ask: Ask) -> Journals:
-    """Yield the journals of conversations that have not ended. Read in parts: there may be a million."""
+    """Yield the journals of conversations that have not ended. Read in parts: a store may have a million."""
     async for told in _pages(ask, whole=True):
         yield cast("list[Answer]", told["journal"])
 

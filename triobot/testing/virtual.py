@@ -79,8 +79,8 @@ socket can wake a task."""
 def virtual_time() -> Generator[Callable[[], Awaitable[None]]]:
     """Require virtual time. While the block runs, virtual time stands still whenever a thread works.
 
-    Trio's mock clock alone jumps as soon as every task waits, even if a task waits for a thread. A question's
-    timeout would expire before a file was read.
+    Trio's mock clock alone jumps as soon as every task waits, even if a task waits for a thread. So a
+    question's timeout would expire before a thread has read a file.
 
     Yields an async function to run beside the bot and its test. The function raises AssertionError once the
     test can only wait for ever.
