@@ -76,9 +76,7 @@ class CommandModule(Protocol):
 class WorkModule(Protocol):
     """The module that implements a command; often also the command's `CommandModule`."""
 
-    def run(self, arguments: argparse.Namespace) -> None:
-        """Run the command."""
-        ...
+    def run(self, arguments: argparse.Namespace) -> None: ...
 
 
 @final

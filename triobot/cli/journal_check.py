@@ -112,7 +112,6 @@ class Funnel:
         self._waits: dict[tuple[str, str], list[int]] = {}
 
     def add(self, row: Answer, found: Finding) -> None:
-        """Count a journal."""
         self.checked += 1
         since = self._now - (found.since or cast("int", row["started_at"]))
         stands = "parked" if row["parked_because"] is not None else found.stands

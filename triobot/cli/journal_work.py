@@ -29,7 +29,6 @@ from .terminal import harmless
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the action in `arguments`."""
     if arguments.action in ("check", "accept"):
         target = arguments.target or arguments.bot
         if target is None:

@@ -377,7 +377,6 @@ def journal_lines(journal: Journal) -> Iterator[Answer]:
 
 
 def row_fields(row: ConversationRow) -> Answer:
-    """Return the fields of a conversation's row."""
     fields = attrs.asdict(row)
     fields["conversation"] = fields.pop("id")
     return fields

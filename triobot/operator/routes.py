@@ -304,7 +304,6 @@ _STATUSES: Final[Sequence[tuple[type[TriobotError], int]]] = (
 
 
 def status_of(error: TriobotError) -> int:
-    """Return the HTTP status for an error."""
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
 
 

@@ -338,7 +338,6 @@ class _Crowd:
         self.kills: list[int] = []
 
     def circumstances(self) -> Circumstances:
-        """Return people's acts and the faults so far."""
         return Circumstances(outages=self.outages, left=self.left, faults=self.faults > 0)
 
     @property

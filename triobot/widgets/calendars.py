@@ -177,7 +177,6 @@ class _Months:
             self._year, self._month = self._system.month_after(self._year, self._month, by)
 
     def shown(self) -> Buttons[date | OtherMonth | NoDay]:
-        """Return the buttons of the shown month."""
         system, (start, after) = self._system, self._span()
         turns: dict[OtherMonth | NoDay, str] = {OtherMonth(-1): "«"} if self._first < start else {}
         turns[NoDay(-1)] = system.write(f"{system.months[self._month - 1]} {self._year}")

@@ -63,7 +63,6 @@ class Door:
 
     @classmethod
     def of(cls, operations: Operations) -> Door:
-        """Return the door of a conversation."""
         return cls(lambda: operations.shared, operations)
 
     def shared(self, what: str = "bot.to()", instead: str = INSTEAD) -> Shared:
