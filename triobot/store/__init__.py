@@ -1,8 +1,9 @@
 """Stores: state that outlives the process, behind one interface, `triobot.store.Store`.
 
 `open_store` picks the engine by the address: SQLite in a file; SQLite in memory, which isn't durable; or
-PostgreSQL. The last two engines are imported only if an address names them. Only commands import `restoring`
-and `offline_copy`. The rules for redelivery, quota and unreadable requests are in `rules`, a pure module.
+PostgreSQL. The code of the last two engines is imported only if an address names that engine. Only commands
+import `restoring` and `offline_copy`. The rules for redelivery, quota and unreadable requests are in `rules`,
+a pure module.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ _NO_ADDRESS: Final = "a store's address is sqlite:PATH, such as sqlite:bot.db or
 
 
 async def rebind_store(url: str, *, stamp: Stamp, clock: WallClock) -> None:
-    """Bind the store at this address to another platform address or token: after a token was replaced, or a
-    platform moved. Nothing else changes.
+    """Bind the store at this address to another platform address or token; change nothing else.
+
+    A bot needs this after its token was replaced, or after its platform moved.
 
     Raises:
         ConfigError, StoreError: as `open_store`.
@@ -54,11 +56,11 @@ async def open_store(
     Args:
         url: ``sqlite:PATH``, absolute or relative to the working directory; ``memory:``; or ``postgresql:``
             and the part that `triobot.store.postgres.address.read_address` takes.
-        stamp: platform and bot; a new store is bound to them. None means that the store may belong to any
-            bot. A tool that only reads needs no check: anybody who may read the file may see its content.
+        stamp: platform and bot; a new store is bound to both. With None, the store may belong to any bot. A
+            tool that only reads needs no check: anybody who may read the file may see its content.
         clock: the time of day.
         retention: how long the store keeps data that is no longer needed.
-        visit: whether a tool opens the store, and not the bot.
+        visit: whether a tool, and not the bot, opens the store.
 
     Raises:
         ConfigError: the address names no store, or a package that its engine needs isn't installed.
@@ -67,7 +69,7 @@ async def open_store(
     Cancellation: as `open_sqlite`.
     """
     engine, colon, place = url.partition(":")
-    # The address may contain a password, so errors repeat only the engine's name.
+    # The address may contain a password, so errors don't repeat the address.
     if engine == "memory" and colon and not place:
         from .memory import open_memory
 
@@ -94,7 +96,7 @@ async def open_store(
 
 
 def _place(url: str) -> str:
-    """Return the part of the address that `triobot.store.postgres` takes.
+    """Return the part of a PostgreSQL address after ``postgresql:``.
 
     Raises:
         ConfigError: the address names no store on a server, or the needed package isn't installed.
@@ -123,7 +125,7 @@ async def wait_free(url: str, *, taken: Callable[[], None]) -> None:
 
 
 async def is_made(url: str) -> bool:
-    """Return whether there is anything at this store address.
+    """Return whether the schema at this address has any tables, even another program's.
 
     Raises:
         StoreError, ConfigError: as `open_store`.
@@ -150,7 +152,7 @@ async def ask_owner(url: str, order: OperatorOrder) -> Answered | None:
 
 
 def admission_at(url: str) -> Admission:
-    """Return an object that accepts events into a store on a server, whichever process owns the store.
+    """Return an object that inserts events into a store on a server, even if another process owns the store.
 
     Raises:
         ConfigError: the address names no store on a server.

@@ -63,7 +63,7 @@ from .writer import Transactions
 _log: Final = logging.getLogger("triobot.store")
 
 _LOOKS_SECONDS: Final = 5.0
-# Number of copies made by migrations that stay beside a store.
+# Number of backups that migrations leave beside a store; older backups are deleted.
 _COPIES: Final = 3
 _LOG_STAYS_AT: Final = 16 * 1024 * 1024
 
@@ -73,7 +73,7 @@ _ROOM_BESIDE: Final = 8
 
 # Linux caches the data of one write as one piece. A later write into this piece takes longer if the piece is
 # larger. In a file filled by writes of 1 MiB of zeros, the fourteen writes of a commit took 48 us; in a file
-# filled by writes of this size, 22 us.
+# filled by writes of 64 KiB, 22 us.
 _ZEROS: Final = bytes(64 * 1024)
 
 # Replaces invalid UTF-8 by a character that no JSON and no name contains. So a damaged text causes an error
@@ -90,7 +90,7 @@ class StoreFile:
         connection: used by the writer's batches and the steps of a copy, each under `turn`.
         opening: facts about this run and the previous run.
         visited: whether a tool has opened the file; a tool doesn't change the mark of the last clean stop.
-        notes: facts that the database doesn't have, for the process after a kill.
+        notes: facts that the database doesn't have yet; after a kill, the next process reads these notes.
         transactions: runs the writer's batches on the connection.
     """
 
@@ -109,10 +109,10 @@ class StoreFile:
         self._closed = False
 
     def copy(self, target: Path, now: int, *, between: Callable[[], None]) -> None:
-        """Make a backup. The calling thread does nothing else; another thread runs batches meanwhile.
+        """Make a backup in the calling thread, while another thread runs batches.
 
-        Writes by this connection go into the copy as well, so the copy has the state of the store at the end
-        of the copying.
+        Writes over this connection also reach the copy, so the copy has the store's state at the end of the
+        copying.
 
         Args:
             between: called between two steps, without `turn` locked; an error from `between` ends the
@@ -172,7 +172,7 @@ class StoreFile:
         """
         with self.turn:
             self._closed = True
-        with self._copying:  # a copy in progress notices `_closed`, and ends
+        with self._copying:  # `_closed` ends a copy in progress
             try:
                 self._close(clean=clean, now=now)
             except Exception as error:
@@ -246,9 +246,10 @@ def open_file(
 def grow_log(path: Path) -> None:
     """Fill an empty log with zeros now: a commit that lengthens the log's file costs several times more.
 
-    Reserving the space is not enough: the first write into reserved space costs as much. SQLite treats zeros
-    as an empty log, keeps the file's size, up to `journal_size_limit`, and writes from the beginning after
-    each checkpoint. If there is little room on the disk, the log grows as needed instead.
+    Reserving the space is not enough: the first write into reserved space costs as much as lengthening the
+    file. SQLite treats zeros as an empty log, keeps the file's size, up to `journal_size_limit`, and writes
+    from the beginning after each checkpoint. If the disk has little room, the file is not filled, and the log
+    grows as needed.
     """
     log = log_path(path)
     with suppress(OSError):
@@ -346,7 +347,7 @@ def take_over(
     now: int,
     visit: bool = False,
 ) -> Opening:
-    """Count this run, in a transaction of its own, and make room for its notes; see `count_run`."""
+    """Count this run in a separate transaction, and allocate room for the notes; see `count_run`."""
     connection.execute("BEGIN IMMEDIATE")
     opening = count_run(connection, tables, notes, machine=machine, now=now, visit=visit)
     connection.execute("COMMIT")
@@ -360,7 +361,7 @@ def _prune_copies(path: Path) -> None:
     pattern = re.compile(re.escape(path.name) + r"\.schema-([0-9]{1,6})\.backup")
     copies = {int(found[1]): one for one in path.parent.iterdir() if (found := pattern.fullmatch(one.name))}
     for number in sorted(copies)[:-_COPIES]:
-        # a file with such a name that isn't a copy is left alone
+        # A file that only has such a name, and is no database, is left alone.
         with suppress(FileExistsError):
             remove_leftover(copies[number])
 

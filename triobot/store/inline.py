@@ -20,11 +20,11 @@ R = TypeVar("R")
 class InlineWriter:
     """Runs each job at once, in a transaction of its own, in its caller's task.
 
-    So virtual time and a seed determine everything that happens in a store in memory.
+    So virtual time and a seed determine the order of all work in a store in memory.
 
     Args:
         tables: the rows.
-        transactions: transactions over the same rows.
+        transactions: runs the transactions on the same rows.
         clock: times for deleting old rows.
     """
 
@@ -63,7 +63,7 @@ class InlineWriter:
         return job.answer
 
     def note_answered(self, key: str) -> None:
-        """Write the answer at once. A failure is ignored: its effect is that of a kill before the note."""
+        """Store the answer at once; ignore a failure, because a kill before this call has the same effect."""
         self._catch_up((key,), ())
 
     def note_consumed(self, seqs: Collection[int]) -> bool:

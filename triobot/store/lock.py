@@ -1,9 +1,10 @@
 """The lock of a store file: one process at a time may have the file open.
 
 A lock file beside the real path is locked from before the database is opened until after it is closed. The
-kernel releases the lock when the process dies, however it dies. The lock file is never deleted, because that
-would race with the next process to open it. The first line names the process that took the lock last. Behind
-this line are notes that survive the process, but not a crash of the machine; see `notes`.
+kernel releases the lock when the process dies, however the process dies. The lock file is never deleted: a
+deletion would race with the next process that opens the lock file. The first line names the process that took
+the lock last. Behind this line are notes that survive the process, but not a crash of the machine; see
+`notes`.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _FOREIGN: Final = frozenset(
 )
 
 _held: Final[set[tuple[int, int]]] = set()
-"""Lock files that this process has locked, by device and inode. A process number in a lock file is no proof:
-a process in another container may have the same number."""
+"""Lock files that this process has locked, by device and inode. The process number in a lock file doesn't
+identify this process: a process in another container may have the same number."""
 
 
 @final
@@ -37,7 +38,7 @@ class FileLock:
     """A locked lock file.
 
     Attributes:
-        notes: notes in the file, for the process after a kill.
+        notes: notes in the file; after a kill, the next process reads these notes.
     """
 
     def __init__(self, fd: int) -> None:

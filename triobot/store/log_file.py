@@ -1,4 +1,4 @@
-"""SQLite's write-ahead log as bytes: which part of it is committed. Pure, except for reads of an open file.
+"""The committed part of SQLite's write-ahead log, read as bytes. Pure, except for reads of an open file.
 
 A log is a head, followed by *entries*. Each entry is a header with a page number, followed by the page. All
 entries of a log have the two salts of the log's head. Entries with other salts are left over from an earlier
@@ -35,7 +35,7 @@ class _LogHead:
 
     Attributes:
         salts: the salts of all entries of the log.
-        sum: checksum of the head; the first entry's checksum continues from it.
+        sum: checksum of the head; the first entry's checksum continues from this sum.
         entry_size: size of an entry in bytes, header included.
         big_endian: byte order of the words in a checksum.
     """
@@ -61,7 +61,7 @@ def holds(path: Path, words: bytes) -> bool | None:
 
 
 def reaches(path: Path, size: int) -> bool:
-    """Return whether an open log has an entry behind its first `size` bytes; False if it can't be read."""
+    """Return whether an open log has an entry behind the first `size` bytes; False for an unreadable log."""
     with suppress(OSError), _opened(path) as fd:
         if (head := _read_head(fd)) is not None:
             entry = _HEAD + size // head.entry_size * head.entry_size
@@ -79,7 +79,7 @@ def _opened(path: Path) -> Generator[int]:
 
 
 def _read_head(fd: int) -> _LogHead | None:
-    """Read the head of a log; None if the file doesn't begin with one."""
+    """Read the head of a log; None if the file doesn't begin with a head."""
     data = read_at(fd, _HEAD, 0)
     if len(data) < _HEAD:
         return None

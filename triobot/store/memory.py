@@ -1,7 +1,7 @@
 """A store that is lost with its process: SQLite in memory, for tests and for disposable bots.
 
-Tables, transactions and checks are the same as in a store in a file. Only the writer (`InlineWriter`) and the
-place of the notes differ.
+Tables, transactions and checks are the same as in a store in a file. There are two differences:
+`InlineWriter` runs each job in the caller's task, and the notes are in memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .statements import Tables
 from .table_store import Store
 from .writer import Transactions
 
-# The data in memory survives no boot of the machine, so one name for all boots is enough.
+# Data in memory never survives a boot of the machine, so one name for all boots is enough.
 _MACHINE: Final = "memory"
 _PLACE: Final = ":memory:"
 
@@ -55,7 +55,7 @@ async def open_memory(
 
 @final
 class MemoryRows:
-    """The rows of stores in memory, which are opened one after another.
+    """Rows in memory. Several stores can be opened over the same rows, one store after another.
 
     Attributes:
         tables: the rows, for inspection while a store is open.
@@ -82,7 +82,7 @@ class MemoryRows:
         return Store(opening, self._writer, self.notes, clock, back_up=self._back_up)
 
     def close(self, now: int) -> None:
-        """Close the store, and note that its run ended cleanly."""
+        """Close the store, and record that its run ended cleanly."""
         assert self._writer is not None
         self._writer.close()
         put_meta(self.sql, "clean", str(now))
@@ -109,7 +109,7 @@ class MemoryRows:
 
 @cache
 def _empty() -> sqlite3.Connection:
-    """Make the empty store, of which each new store is a copy: copying takes a tenth of the time."""
+    """Make the empty store that each new store is copied from. A copy takes a tenth of the time."""
     sql = sqlite3.connect(_PLACE, isolation_level=None, check_same_thread=False)
     atexit.register(sql.close)
     for migration in MIGRATIONS:

@@ -12,11 +12,11 @@ from .sql import Sql
 from .statements import Tables
 
 LEAP: Final = 10**9
-"""How far the inbox's numbers jump at a restore: more than a bot uses between two backups."""
+"""Number of inbox numbers that a restore skips: more numbers than a bot uses between two backups."""
 
 
 def begin_epoch(sql: Sql, now: int, *, above: int = 0) -> None:
-    """Begin the next epoch in a copy of a store: the copy lacks all data that was stored after the copying.
+    """Begin the next epoch in a copy of a store, because the copy lacks all data stored after the copying.
 
     Args:
         above: epoch of the store that the copy replaces; the new epoch is greater.

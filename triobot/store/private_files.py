@@ -1,4 +1,4 @@
-"""Files that only their owner can read, made so that they survive a power loss."""
+"""Private files: readable only by the owner, and durable after a power loss."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import ConfigError, StoreCorruptError
 from .lock import give_to_owner
 
 _MAGIC: Final = b"SQLite format 3\0"
-_MOST_LINKS: Final = 40  # as in the kernel
+_MOST_LINKS: Final = 40  # the kernel's own limit
 COMPANIONS: Final = ("-wal", "-shm", "-journal")
 """Endings of the names of SQLite's files beside a database."""
 
@@ -23,7 +23,7 @@ def checked_path(path: Path) -> Path:
     """Resolve the path of a store that exists or can be made.
 
     Raises:
-        ConfigError: the path can't be a store's.
+        ConfigError: no store can be at this path.
     """
     refuse_planted(path)
     path = path.resolve()
@@ -90,7 +90,7 @@ def make_private(path: Path) -> None:
 
 
 def check_kind(path: Path) -> None:
-    """Require that a file is a database. This is checked before a lock file is made beside the file.
+    """Require that a file is a SQLite database. To be called before a lock file is made beside the file.
 
     Raises:
         StoreCorruptError: the file is something else.

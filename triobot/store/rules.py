@@ -1,13 +1,13 @@
 """Decisions of a store: which events are redeliveries, and how long data is kept. Pure.
 
-The rule for redeliveries is at `triobot.seams.inbox.Arrival`. The platform repeats a request until it gets a
-200, and its events carry no id. No two callbacks have the same id, so a second callback with this id is
-dropped for a week. A key from the author's code is remembered for `Retention.keys`.
+The rule for redeliveries is documented at `triobot.seams.inbox.Arrival`. The platform repeats a request until
+the bot answers 200. Each callback has a unique id: for a week after a callback, every callback with the same
+id is dropped. A key from the author's code is remembered for `Retention.keys`.
 
-Other events may really occur twice, such as the texts "yes" and "yes". So an equal event counts as a
-redelivery only within a minute of a delivery whose 200 was not fully written. Only accepted deliveries count:
-a dropped delivery doesn't prolong the minute, because losing a message is worse than handling a message
-twice.
+Other events have no id, and two equal events may both be real, such as the texts "yes" and "yes". So an equal
+event counts as a redelivery only within a minute of a delivery whose 200 was not fully written. Only accepted
+deliveries count: a dropped delivery doesn't prolong the minute, because losing a message is worse than
+handling a message twice.
 
 A request that could not be parsed is stored, so that an operator can see what the platform sent. Anybody who
 knows the webhook's address can fill this table. So the table's size is limited: long bodies are truncated,
@@ -40,12 +40,12 @@ REPEATED_WITHIN: Final = 60 * 1000
 """How long after an unacknowledged delivery an equal event counts as its redelivery; in milliseconds."""
 
 UNSURE_BEFORE_A_CRASH: Final = 1000
-"""Number of milliseconds before a crash of the machine in which acknowledgements are revoked, because the
-machine's kernel may not have sent the written bytes."""
+"""Length of the period before a crash of the machine, in milliseconds. Acknowledgements from this period are
+revoked, because the kernel may not have sent the written 200."""
 
 NAMING: Final = "substr(key, instr(key, ':')) GLOB ':' || ?1 || ':*' OR key GLOB '*:' || ?1 || '/[0-9]*/*'"
-"""`names_chat` in SQL. A key is a word, the event's chat, and a part that distinguishes events of the chat.
-"""
+"""`names_chat` as an SQL condition. A key has three parts, separated by colons: a word, the event's chat, and
+a part that distinguishes the chat's events."""
 
 FIRST_ROWS: Final = 100
 MOST_ROWS: Final = FIRST_ROWS + 1_000
@@ -80,19 +80,17 @@ def is_redelivery(arrival: Arrival, previous: AcceptedDelivery | None, known_for
 
 
 def names_chat(key: str, chat_id: ChatId) -> bool:
-    """Return whether a key belongs to an event of this chat, or to an event that conversations of this chat
-    sent.
-
-    See `NAMING`.
+    """Return whether a key belongs to an event of this chat, or to an event sent by a conversation of this
+    chat; see `NAMING`.
     """
     _, _, rest = key.partition(":")
     return rest.startswith(f"{chat_id}:") or re.search(f":{chat_id}/[0-9]+/", key) is not None
 
 
 def as_kept(write: KeepRaw) -> KeepRaw:
-    """Cut the body, and replace characters that some engine can't store.
+    """Return the write with a truncated body, and without characters that some engine can't store.
 
-    Nothing is refused here: a request that could not be parsed often has unreadable headers too.
+    No request is refused here: a request that could not be parsed often has unreadable headers too.
     """
     return KeepRaw(
         write.at, _storable(write.reason), _storable(write.content_type), write.body[:MOST_BYTES_A_ROW]
@@ -100,10 +98,10 @@ def as_kept(write: KeepRaw) -> KeepRaw:
 
 
 def overflows(rows: int, size: int) -> bool:
-    """Return whether there are too many unreadable requests.
+    """Return whether the store has too many unreadable requests.
 
-    If so, the oldest request after the first `FIRST_ROWS` is deleted. The first requests are kept, because
-    they show how the trouble began.
+    If so, the caller deletes the oldest request after the first `FIRST_ROWS`. The first requests stay: these
+    requests show how the trouble began.
     """
     return rows > MOST_ROWS or size > MOST_BYTES
 
@@ -114,7 +112,7 @@ def _storable(text: str) -> str:
 
 
 def tell_moved(writes: Sequence[Write]) -> None:
-    """Call `committed` of each MovePayment, because these writes are durable."""
+    """Call `committed` of each MovePayment. To be called once the writes are durable."""
     for write in writes:
         if isinstance(write, MovePayment):
             write.committed()
@@ -126,8 +124,8 @@ class Retention:
     """How long a store keeps leftover rows, in milliseconds. With 0, rows are kept until the next sweep, for
     a minute at most.
 
-    Usually, events are deleted when they are consumed, and journals when their conversation ends. The times
-    are for rows that stay longer.
+    Usually, an event is deleted when a conversation consumes the event, and a journal is deleted when its
+    conversation ends. These times apply to rows that stay longer.
 
     Attributes:
         crashed: conversations that ended with an error, and their journals.
@@ -171,8 +169,8 @@ class Tally:
         }
         self._chats: dict[ChatId, int] = {}
         self._begun: dict[ChatId, tuple[int, ...]] = {}
-        # Each change has four parts: the total or chat, the number of rows, their bytes, and the row's seq if
-        # the row has `begun`. For a deleted row, the three numbers are negative.
+        # Each change has four parts: a total or a chat, the number of rows, the number of bytes, and the
+        # row's `seq` if the row has a `begun`. For a deleted row, the three numbers are negative.
         self.unsettled: list[tuple[Total | ChatId, int, int, int]] = []
         self.statistics = StoreStatistics(0, 0, 0, 0, 0)
 
@@ -183,7 +181,7 @@ class Tally:
         return self._chats.get(chat_id, 0)
 
     def begun(self, chat_id: ChatId) -> Sequence[int]:
-        """Return the numbers of this chat's inbox rows with a `begun`; rarely more than one number."""
+        """Return the `seq` of each of this chat's inbox rows with a `begun`; rarely more than one row."""
         return self._begun.get(chat_id, ())
 
     def count_event(self, chat_id: ChatId, size: int, begun: int = 0) -> None:
@@ -191,7 +189,7 @@ class Tally:
 
         Args:
             size: bytes of its body.
-            begun: the event's seq, if a conversation has begun with it.
+            begun: the event's `seq` if the event has begun a conversation; else 0.
         """
         self.unsettled.append((chat_id, 1, size, begun))
         self._change(chat_id, 1, size, begun)
@@ -215,7 +213,7 @@ class Tally:
         return None
 
     def mark(self) -> int:
-        """Return a mark for `undo`; 0 is the last `settle`."""
+        """Return a mark for `undo`; the mark 0 stands for the last `settle`."""
         return len(self.unsettled)
 
     def undo(self, mark: int = 0) -> None:

@@ -18,8 +18,8 @@ from ..base.clock import Steady, WallClock, steady_time
 MOST: Final = 2_000
 """Largest tolerated difference between a machine's clock and the server's, in milliseconds."""
 RIGHT_AGAIN: Final = 1_000
-"""If the difference of a wrong clock sinks below this number of milliseconds, the clock counts as right
-again. The number is less than `MOST`, so that a clock that differs by about `MOST` is reported only once."""
+"""Difference in milliseconds below which a wrong clock counts as right again. The number is less than `MOST`,
+so that a clock that differs by about `MOST` is reported only once."""
 
 
 @final
@@ -30,8 +30,8 @@ class ServerClock:
         own: this machine's clock.
 
     Attributes:
-        differs: number of milliseconds by which the machine's own clock is ahead of the server's clock;
-            negative if the own clock is behind. 0 if the own clock is right, as far as is known.
+        differs: number of milliseconds by which the machine's own clock is certainly ahead of the server's
+            clock; negative if the own clock is behind; 0 for a right clock.
     """
 
     def __init__(self, own: WallClock) -> None:
@@ -52,8 +52,7 @@ class ServerClock:
     def heard(self, asked: int, server: int, heard: int) -> None:
         """Add a reading of the server's clock, made between the steady times `asked` and `heard`.
 
-        The known offset changes only if it contradicts this reading: after a slow answer, many offsets are
-        possible.
+        The known offset changes only if this reading rules the offset out: a slow answer gives wide bounds.
         """
         least, most = server - heard, server - asked
         known = least + (most - least) // 2 if self._between is None else self._between
@@ -71,5 +70,5 @@ class ServerClock:
 
 
 def how_far(off: int) -> str:
-    """Return a clock's difference in words."""
+    """Return the difference of a clock in words; `off` is in milliseconds."""
     return f"{abs(off) / 1000:.1f} s {'ahead of' if off > 0 else 'behind'}"

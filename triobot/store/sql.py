@@ -1,8 +1,8 @@
-"""The subset of SQLite's connection that the tables use; other engines imitate it.
+"""The subset of SQLite's connection that the tables use; other engines implement this subset.
 
 The statements run on both SQLite and PostgreSQL: they use ``ON CONFLICT`` and not ``OR REPLACE``, and no
 two-argument ``max``. A number that stands for a boolean is compared with 1. A column that ``DO UPDATE`` reads
-is qualified with its table. `triobot.store.postgres.dialect` translates the rest.
+is qualified with its table. `triobot.store.postgres.dialect` translates the other differences.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Cursor(Protocol):
 
     @property
     def rowcount(self) -> int:
-        """How many rows the statement changed."""
+        """Number of rows that the statement changed."""
         ...
 
     def fetchone(self) -> Any: ...

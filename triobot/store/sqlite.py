@@ -36,31 +36,31 @@ async def open_sqlite(
 ) -> AsyncGenerator[Store, None]:
     """Open the store in this file while the block runs; make it if there is none.
 
-    When a method has returned, its writes are on the disk, fsynced. Only the owner of the file can read the
-    file, its log and its lock. All jobs that the store has accepted are finished before the block ends, even
-    after an error or a cancellation.
+    When a method of the store returns, its writes are fsynced. Only the owner of the file can read the file,
+    its log and its lock. The end of the block waits for all jobs that the store has accepted, even after an
+    error or a cancellation.
 
-    If the disk fails in the middle of a commit, the stored data is unknown. The block is then cancelled,
-    and StoreCorruptError is raised from the block. To go on, open the store again in a new process.
+    If the disk fails in the middle of a commit, it is unknown whether the commit is stored. The block is then
+    cancelled, and StoreCorruptError is raised from the block. To go on, open the store in a new process.
 
     Args:
         path: the file; its folder must exist.
-        stamp: platform and bot; a new store is bound to them. None: the store may belong to any bot, and must
+        stamp: platform and bot; a new store is bound to both. None: the store may belong to any bot, and must
             exist.
         clock: the time of day.
         migrations: the schema; for tests.
         retention: how long the store keeps data that is no longer needed.
-        visit: whether a tool opens the store, and not the bot. A visit doesn't change whether the bot stopped
-            cleanly.
+        visit: whether a tool, and not the bot, opens the store. A visit doesn't change the record of the
+            bot's last stop.
 
     Raises:
         StoreLockedError: another process has the store open. Names the file.
         StoreVersionError: a newer triobot made the store.
-        StoreCorruptError: the file is damaged, or is no store, and was left alone.
+        StoreCorruptError: the file is damaged, or is not a store; the file was not changed.
         StoreFullError: there is no room for a new store.
-        ConfigError: the store belongs to another platform or bot, or can't be kept at this path.
+        ConfigError: the store belongs to another platform or bot, or no store can be at this path.
 
-    Cancellation: *forceful*: leaving the block always closes the store, after the work that was handed over.
+    Cancellation: *forceful*: leaving the block always closes the store, after all accepted jobs are done.
     """
     opening = partial(open_file, Path(path), stamp, migrations=migrations, retention=retention, visit=visit)
     file = await trio.to_thread.run_sync(partial(opening, now=clock.now()))
@@ -75,7 +75,7 @@ async def open_sqlite(
 
 
 def _let_others_write() -> None:
-    """Sleep between two steps of a copy, so that the writer can lock the connection; stop if cancelled."""
+    """Sleep between two steps of a copy, so that the writer can lock the connection; raise if cancelled."""
     trio.from_thread.check_cancelled()
     time.sleep(0.002)
 

@@ -1,7 +1,7 @@
 """A thread that runs the jobs of one task, and a file descriptor that wakes that task.
 
-`trio.to_thread` would take a thread from a pool, and report the result through a queue that all threads
-share. Each commit would then cost a step of another task.
+`trio.to_thread` would use a thread of a pool, and report the result through a queue that all threads share.
+Each commit would then also run Trio's own task for this queue.
 """
 
 from __future__ import annotations
