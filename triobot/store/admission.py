@@ -152,7 +152,7 @@ def _checks_of(kind: type[attrs.AttrsInstance]) -> tuple[Sequence[tuple[str, _Ch
     checks = {**_CHECKS, **_EXCEPTIONS.get(kind, {})}
     fields = [(field.name, checks[field.name], "None" in str(field.type)) for field in attrs.fields(kind)]
     found = [field for field in fields if field[1] is not _accept_any]
-    # Given a single name, `attrgetter` would return no tuple.
+    # With a single name, `attrgetter` would not return a tuple: two further names prevent this.
     return found, attrgetter(*(name for name, _, _ in found), "__class__", "__class__")
 
 
@@ -180,7 +180,7 @@ def admit_begun(begun: str | None) -> str | None:
 
 
 def admit_writes(writes: Sequence[Write]) -> tuple[Write, ...]:
-    """Check the writes, and return them with unreadable requests cut to the stored length.
+    """Check the writes. Return the same writes, with unreadable requests truncated to the stored length.
 
     Raises:
         LocalProtocolError: a write can't be stored; names the field.
@@ -202,10 +202,10 @@ def check_chat(chat_id: ChatId) -> None:
 
 
 def decided(write: MovePayment, row: PaymentRow | None) -> Sequence[Decided]:
-    """Return the writes by which `write.move` changes a payment, given the payment's current row.
+    """Call `write.move` with a payment's current row, and return the resulting writes.
 
     Raises:
-        StaleRowError: the payment can't be changed in this way: nothing of the commit may be stored.
+        StaleRowError: this row doesn't allow the change: nothing of the commit may be stored.
         LocalProtocolError: one of these writes can't be stored.
     """
     comes = write.move(row)

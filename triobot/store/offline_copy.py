@@ -1,8 +1,8 @@
 """Copies of a store that no process has open, made without writing to the store, for inspection.
 
-To read a store that has a log, SQLite must write files beside the store. And opening a store counts as a
-visit. So the files are copied unchanged, including the log and the notes of the last process, under a lock
-that other copies may share.
+To read a store that has a log, SQLite must write files beside the store. Also, opening a store counts as a
+visit. So the files are copied unchanged, including the log and the notes of the last process. A shared lock
+prevents that a process opens the store meanwhile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FILES: Final = ("", "-wal", "-journal", ".lock")
 def copy_offline(path: Path, folder: Path) -> Path:
     """Copy a store into a folder that only its owner can read; return the copy's path.
 
-    A bot that starts during the copying is refused, as with any other tool that uses the store.
+    A bot that starts during the copying fails with StoreLockedError, as beside any other tool.
 
     Raises:
         ConfigError: there is no store, or no room for a copy.

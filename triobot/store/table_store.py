@@ -1,4 +1,4 @@
-"""The store: one interface over a writer of any engine, and the tasks that serve it.
+"""The store: one interface for all engines, and the function that runs an open store's writer.
 
 Other modules decide whether an arrival is a redelivery and whether the inbox has room (`rules`), how a
 transaction fails (`writer`), and how a store is opened (`file` and others).
@@ -58,8 +58,8 @@ class _Reads:
 def _reads(
     part: Callable[[Tables], T], method: Callable[Concatenate[T, P], R]
 ) -> Callable[Concatenate[_Reads, P], Awaitable[R]]:
-    """Make a query that calls a method of a part of the tables, in the writer's thread."""
-    name = method.__name__  # called by name: an engine's tables, or a test's, may override the method
+    """Return a query that calls a method of one part of the tables, in the writer's thread."""
+    name = method.__name__  # called by name, because an engine or a test may override the method
 
     async def read(self: _Reads, /, *given: P.args, **named: P.kwargs) -> R:
         def work(tables: Tables) -> R:
@@ -83,7 +83,7 @@ _money: Callable[[Tables], MoneyTables] = attrgetter("money")
 
 @final
 class ReadPayments(_Reads):
-    """Queries of a store's payments, as `MoneyTables` has them. Every method raises as `Store`."""
+    """Queries of a store's payments, documented at `MoneyTables`. Every method raises as `Store`."""
 
     get = _reads(_money, MoneyTables.get)
     of_invoice = _reads(_money, MoneyTables.of_invoice)
@@ -97,7 +97,7 @@ class ReadPayments(_Reads):
 
 @final
 class ReadAlarms(_Reads):
-    """Queries of a store's alarms, as `MoneyTables` has them. Every method raises as `Store`."""
+    """Queries of a store's alarms, documented at `MoneyTables`. Every method raises as `Store`."""
 
     open = _reads(_money, MoneyTables.open_alarms)
     all = _reads(_money, MoneyTables.all_alarms)
@@ -105,7 +105,7 @@ class ReadAlarms(_Reads):
 
 @final
 class ReadBroadcasts(_Reads):
-    """Queries of a store's broadcasts, as `BroadcastTables` has them. Every method raises as `Store`."""
+    """Queries of a store's broadcasts, documented at `BroadcastTables`. Every method raises as `Store`."""
 
     all = _reads(_broadcasts, BroadcastTables.jobs)
     get = _reads(_broadcasts, BroadcastTables.job)
@@ -114,13 +114,13 @@ class ReadBroadcasts(_Reads):
 
 @final
 class ReadCode(_Reads):
-    """Queries of the author's code in a store, as `CodeTables` has them. Every method raises as `Store`."""
+    """Queries of the author's code in a store, documented at `CodeTables`. Every method raises as `Store`."""
 
     all = _reads(_code, CodeTables.code)
 
 
 class Opened(Served, Protocol):
-    """An open store, to be served and then closed."""
+    """An open store, for `serve`, which closes the store at the end."""
 
     @property
     def opening(self) -> Opening:
@@ -151,13 +151,14 @@ async def serve(
 
     Args:
         held: as `Store.held`.
-        on_loss: receives a function that a thread must call when another process has taken the store.
+        on_loss: called once, with a function; a thread must call this function when another process has taken
+            the store.
         on_end: called when the block has ended, before the remaining jobs are finished.
-        news: as in `Store`.
+        news: as `Store.news`.
 
     Raises: the store's error, if the store breaks; the block is cancelled then.
 
-    Cancellation: *forceful*: leaving the block always closes the store, after the jobs that were handed over.
+    Cancellation: *forceful*: leaving the block always closes the store, after all accepted jobs are done.
     """
     body = trio.CancelScope()
     raised: BaseException | None = None
@@ -172,8 +173,8 @@ async def serve(
         on_loss(tell)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(writer.run)
-        # An error of the block is raised again after the nursery, because the nursery would wrap the error in
-        # a group.
+        # The block's error is raised again after the nursery, because the nursery would wrap the error in a
+        # group.
         try:
             with body:
                 yield Store(
@@ -187,8 +188,9 @@ async def serve(
             writer.close()
             opened.notes.close()
     try:
-        with trio.CancelScope(shield=True):  # as in the writer: handed-over jobs are finished first
-            # If code was still running at the end, that code has ended the process, and the stop isn't clean.
+        with trio.CancelScope(shield=True):  # the store must be closed even in a cancelled program
+            # A work slot that is still set means that the author's code has ended the process: this stop
+            # isn't clean.
             clean = writer.unharmed and not opened.notes.at_work_left()
             await trio.to_thread.run_sync(partial(opened.close, clean=clean, now=clock.now()))
     finally:
@@ -206,14 +208,15 @@ class Store(_Reads):
 
     Raises, from every method: StoreFullError: nothing of this call was stored; repeat the call once there is
     room. StoreCorruptError: the file is damaged, or its disk failed in the middle of a commit, which may or
-    may not be stored. Every later call raises this error too; the program should stop. LocalProtocolError: a
-    value that no engine can store; nothing of this call was stored. StaleRowError: a payment has changed
-    since it was read; nothing of this call was stored. LeaseLostError: another process has the store; nothing
-    of this call was stored. JournalConflictError: a conversation has changed or ended
-    since it was read; nothing of this call was stored. RedeliveredError: the event of an `Accept` is in the
-    store already; nothing of this call was stored. trio.ClosedResourceError: the store has been closed.
+    may not be stored. Every later call raises this error too; the program should stop. LocalProtocolError: no
+    engine can store one of the values; nothing of this call was stored. StaleRowError: a payment has changed
+    since the caller read the payment; nothing of this call was stored. LeaseLostError: another process has
+    taken the store; nothing of this call was stored. JournalConflictError: a conversation has ended, or has
+    changed since the caller read the conversation; nothing of this call was stored. RedeliveredError: the
+    event of an `Accept` is in the store already; nothing of this call was stored. trio.ClosedResourceError:
+    the store has been closed.
 
-    Cancellation: a write that has been handed over takes effect whether or not its caller still waits.
+    Cancellation: an accepted write takes effect whether or not its caller still waits.
 
     Args:
         opening: facts about this run.
@@ -226,15 +229,15 @@ class Store(_Reads):
         read: runs a function that changes no row.
         payments, alarms, broadcasts, code: queries of payments, alarms, broadcasts and the author's code.
         held: returns the number of seconds for which the store will certainly still belong to this process.
-            While the number is 0, the process must begin nothing that other programs notice. None: the store
-            belongs to this process until the process ends.
+            While the number is 0, the process must begin no work that other programs can observe. None: the
+            store belongs to this process until the process ends.
         news: reports events that other processes have put into the inbox; None: no other process can put
-            events there. With `news`, every event is stored before it is handled, and reaches its chat from
-            the inbox, in the order of the rows.
+            events there. With `news`, every event is stored before a chat handles the event, and chats read
+            their events from the inbox, in the order of the rows.
         note_answered, note_consumed, statistics: methods of the writer; see `triobot.store.writer.Writer`.
         at_work: the work slots: numbers of the conversations or events whose code is running. Setting a slot
-            never waits. The slots survive a kill of the process, but not a restart of the machine. The next
-            run finds them in `Opening.at_work`.
+            never waits. The slots survive a kill of the process, but not a restart of the machine. After a
+            kill, the next run finds the numbers in `Opening.at_work`.
     """
 
     def __init__(
@@ -253,7 +256,7 @@ class Store(_Reads):
         self._opening = opening
         self._writer = writer
         self._notes = notes
-        # These are called for each event, and `at_work` is called several times for each event.
+        # Attributes instead of methods, for speed: each event uses these, and sets `at_work` several times.
         self.note_answered = writer.note_answered
         self.note_consumed = writer.note_consumed
         self.statistics = writer.statistics
@@ -284,10 +287,10 @@ class Store(_Reads):
 
         Args:
             beginning: starts a conversation with the event. Called only if the chat is at rest: no other
-                event waits, the chat has no conversation, and it is no group. The argument is a function that
-                reads all data of the chat. The result is stored as `InboxRow.begun`. Called inside the
-                transaction, before the row exists, maybe in another thread, maybe several times. Must be
-                fast; only the last call counts.
+                event waits, the chat has no conversation, and the chat is not a group. Gets a function that
+                returns all data of the chat. The result of `beginning` is stored as `InboxRow.begun`. Called
+                inside the transaction, before the row exists, maybe in another thread, maybe several times.
+                Must be fast; only the last call counts.
             on_commit: called after the row is durable, but before this call returns and before the row can be
                 read. Called in the order of the rows' `seq`, even if the caller has stopped waiting. Must be
                 fast and must not raise.
@@ -351,7 +354,8 @@ class Store(_Reads):
     async def forget(self, chat_id: ChatId) -> Forgotten:
         """Delete all data of a chat, so that no trace of it stays in the file.
 
-        No conversation of the chat may run: its next write raises JournalConflictError.
+        No conversation of the chat may be running: the next write of such a conversation raises
+        JournalConflictError.
         """
         check_chat(chat_id)
         told = await self._writer.do(AskedJob(lambda tables: tables.forget(chat_id), writes=True))
@@ -377,8 +381,8 @@ class Store(_Reads):
     async def check(self) -> None:
         """Write and fsync the current time.
 
-        A success proves that the store is writable. After a crash of the machine, it is known that the crash
-        was later than the stored time.
+        A success proves that the store is writable. After a crash of the machine, the stored time proves that
+        the crash came later.
         """
         now = self._clock.now()
         await self._writer.do(AskedJob(lambda tables: tables.note_alive(now), writes=True))

@@ -1,36 +1,36 @@
-"""Group commit: jobs are gathered, and committed together in the thread that has the database connection.
+"""Group commit: collect jobs, and commit them together in the thread that has the database connection.
 
-Callers hand jobs over. At most 512 jobs wait for a batch; further callers wait for room. All waiting jobs run
-in one hop to a worker thread: one transaction, one fsync. The next batch gathers during that hop, so no
-caller waits for a timer. While nothing runs, a lone caller begins a batch in its own task. If several callers
-shared the last batch, the next batch begins one pass of the event loop later. So other callers can join the
-batch. The writer's task waits for the thread, and then wakes the callers' tasks.
+Callers pass jobs to the writer. At most 512 jobs wait for a batch; further callers wait for room. All waiting
+jobs run as one batch in a worker thread: one transaction, one fsync. Meanwhile the next batch collects jobs,
+so no caller waits for a timer. While the thread is idle, a lone caller begins a batch in its own task. If
+several callers shared the last batch, the next batch begins one pass of the event loop later, so that other
+callers can join this batch. The writer's task waits for the thread, and then wakes the callers' tasks.
 
-The writer's task is shielded. A job that was handed over is finished even while the program is being
-cancelled, because its caller may have made a promise that depends on the job, or another transaction may
-build on the job. The task ends when the writer is closed and no job waits. After `GRACE` seconds, the task
-gives up the remaining jobs. These seconds are real time, because a thread that waits for a dying disk doesn't
-follow a virtual clock.
+The writer's task is shielded. An accepted job is finished even while the program is being cancelled, because
+its caller may have made a promise that depends on the job, or another transaction may build on the job. The
+task ends when the writer is closed and no job waits. `GRACE` seconds after the close, the task fails the
+remaining jobs. These seconds are real time, because a thread that waits for a dying disk doesn't follow a
+virtual clock.
 
 Two kinds of facts have no waiting caller: deliveries that were answered, and inbox rows that were consumed.
-These facts are noted at once, in a place that survives a kill of the process (`notes`). The next batch writes
-them to the database, as a `Noted` job among the other jobs. A job queued after a `Noted` job sees the rows
-that the `Noted` job wrote. If the `Noted` job fails, later jobs that write fail too. New facts join the last
-`Noted` job even if events are queued after this job, so that a batch has few `Noted` jobs. These events also
-fail if the `Noted` job fails. But an answer doesn't join a `Noted` job that is queued before an event with
-the same key: this event came before the answer, and must count as a redelivery.
+These facts are written at once as notes, which survive a kill of the process (`notes`). The next batch writes
+the same facts to the database, as a `Noted` job among the other jobs. A job queued after a `Noted` job sees
+the changes of the `Noted` job. If the `Noted` job fails, later jobs that write fail too. New facts join the
+last `Noted` job even if events are queued after this job, so that a batch has few `Noted` jobs. These events
+also fail if the `Noted` job fails. But an answer doesn't join a `Noted` job that is queued before an event
+with the same key: this event came before the answer, and must count as a redelivery.
 
 A store in memory has no task, no thread and no batches: `inline` runs each job in its caller's task.
 
-If one caller's work fails, the whole batch is rolled back and run again with a savepoint for each job, so
-that a failure affects its own caller alone. But a full disk or a failed write may end the *whole*
-transaction, not just the savepoint. If the writer didn't notice this, it would write the following rows
-without a transaction, and these rows would be answered 200. So after every error, the writer checks whether
-the transaction is still open. If not, all jobs are run again, each in a transaction of its own.
+If one caller's job fails, the whole batch is rolled back and run again with a savepoint for each job, so that
+the failure affects this caller alone. But a full disk or a failed write may end the *whole* transaction, not
+just the savepoint. Without a check, the writer would then write the following rows outside a transaction, and
+their events would be answered 200. So after every error, the writer checks whether the transaction is still
+open. If not, all jobs are run again, each in a separate transaction.
 
-A failed COMMIT is different. If the disk refused the fsync, it isn't known what reached the disk, and a
-second fsync of the same file may report success for pages that were lost. So after a failed COMMIT, the store
-is *broken*: this commit may or may not be stored, and all further work is refused until the file is opened
+A failed COMMIT is different. If the disk refused the fsync, the content of the disk is unknown, and a second
+fsync of the same file may report success for pages that were lost. So after a failed COMMIT, the store is
+*broken*: this commit may or may not be stored, and all further work is refused until the file is opened
 again. `sqlite_errors` classifies the errors.
 """
 
@@ -71,20 +71,20 @@ _log: Final = logging.getLogger("triobot.store")
 MOST_IN_A_BATCH: Final = 512
 GRACE: Final = 30.0
 
-# How long a `Noted` job waits for another job to share its commit. On a busy bot, an event comes sooner than
-# this. If the power fails during the pause, the last messages may be sent twice.
+# Longest time that a `Noted` job waits for another job, to share that job's commit. On a busy bot, an event
+# comes sooner. If the power fails during this pause, the last messages may be sent twice.
 _PAUSE_SECONDS: Final = 0.02
 _REPEAT_SECONDS: Final = 1.0
 
-# The time stored after this pause proves that the machine was up a second after an answer, so that a later
-# crash doesn't revoke the answer.
+# If no answer comes for this long, the writer stores the time. The stored time proves that the machine was up
+# a second after the last answer, so that a later crash doesn't revoke this answer.
 _BEAT_SECONDS: Final = 1.5
 
 _BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 """Bounds for a batch's latency in seconds: from a disk with a write cache to a dying disk."""
 
 SWEEP_EVERY: Final = 60 * 1000
-_LOOK_EVERY: Final = 4  # commits between two looks at the log's length
+_LOOK_EVERY: Final = 4  # commits between two checks of the log's length
 _CHECKPOINT_AT: Final = 6 * 1024 * 1024  # well below the size with which the log's file begins
 
 
@@ -109,13 +109,13 @@ class Job(Generic[R]):
         """Do the work in the writer's thread. May be called several times; only the last call counts.
 
         Args:
-            together: whether the job may merge its writes into fewer statements. If a job of the batch then
-                raises an error, the batch is undone, and its jobs run again one by one, without `together`.
+            together: whether the job may merge its writes into fewer statements. If any job of the batch then
+                fails, the batch is rolled back, and its jobs run again one by one, without `together`.
         """
         raise NotImplementedError
 
     def announce(self) -> None:
-        """Report the answer, once it is durable."""
+        """Report the answer. Called once the answer is durable."""
 
 
 @final
@@ -231,7 +231,7 @@ class Transactions:
         self._path = path
         self._log = log_path(path)
         self._broken: str | None = None
-        # The word that the next transaction must write, if it is the first transaction of a log.
+        # The word (`schema.LOG`) that a log's first transaction must write; None after this transaction.
         self._mark: str | None = None
 
     @property
@@ -242,12 +242,12 @@ class Transactions:
     def run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
         """Run a batch; return an error or None for each job. Jobs without an error are durable.
 
-        A read sees the writes of earlier jobs in the batch, and doesn't keep a transaction open. A read
-        doesn't see rows that are noted as consumed, even if these rows can't be deleted.
+        A read sees the writes of earlier jobs in the batch. A batch of reads opens no transaction. A read
+        doesn't return rows that are noted as consumed, even if these rows can't be deleted.
         """
         if self._broken is not None:  # the store broke while this batch waited
             return [self.broken for _ in batch]
-        # A Noted job that failed is in the next batch again, so the batch names all consumed rows.
+        # A failed Noted job is in the next batch again, so the batch names all consumed rows.
         if noted := [job for job in batch if type(job) is Noted]:
             self._tables.read_no_more([seq for job in noted for seq in job.consumed])
         if any(work.writes for work in batch):
@@ -262,9 +262,9 @@ class Transactions:
         return self._mark is None and reaches(self._log, _CHECKPOINT_AT)
 
     def checkpoint(self, *, erase: bool = False) -> None:
-        """Move the log into the file.
+        """Move the log's pages into the database file. A failed fsync breaks the store.
 
-        SQLite's automatic checkpoints are off, because a failed fsync must break the store.
+        SQLite's automatic checkpoints are off, because they would ignore a failed fsync.
 
         Args:
             erase: empty the log completely.
@@ -277,9 +277,9 @@ class Transactions:
                 self._break(error)
 
     def fold(self, *, erase: bool) -> None:
-        """Move the log into the file; before that, store the next log's word in the file."""
+        """Store the next log's word, and then move the log's pages into the database file."""
         mark = self._mark
-        if mark is None:  # else nothing has been written since the last fold
+        if mark is None:  # a pending word means that nothing was written since the last fold
             mark = secrets.token_hex(16)
             self._sql.execute("BEGIN IMMEDIATE")
             put_meta(self._sql, LOG, mark)
@@ -288,7 +288,7 @@ class Transactions:
         self._mark = mark
 
     def begin_log(self) -> None:
-        """Commit the first entries of a log, unless the log has some already."""
+        """Commit the first entries of a log, unless the log already has entries."""
         if self._mark is not None:
             self._begin()
             self._sql.execute("COMMIT")
@@ -298,7 +298,7 @@ class Transactions:
         try:
             self._begin()
         except sqlite3.Error as error:
-            # Give up the whole batch: if the file is busy, each job would otherwise wait for its own timeout.
+            # Fail all jobs that write: if the file is busy, each job would otherwise wait for a timeout.
             verdict = self._verdict(error, writing=True)
             return [verdict if work.writes else self.run_alone(work) for work in batch]
         verdicts = self._all_well(batch) or each_behind_noted(batch, self._in_savepoint)
@@ -309,9 +309,10 @@ class Transactions:
         return [verdict or self.broken for verdict in verdicts]
 
     def _all_well(self, batch: Sequence[Job[Any]]) -> list[Exception | None] | None:
-        """Run the jobs without savepoints. Return None if a job failed; everything was then rolled back.
+        """Run the jobs without savepoints. Return None if a job failed: the batch is then rolled back, and a
+        new transaction is open.
 
-        Most batches succeed, and a savepoint costs as much as the work of the caller for whom it is made.
+        Most batches succeed, and a savepoint costs as much as the job inside the savepoint.
         """
         writing = True
         try:
@@ -344,7 +345,7 @@ class Transactions:
         return None
 
     def run_alone(self, work: Job[Any]) -> Exception | None:
-        """Run one job. A job that writes gets a transaction of its own. Return an error or None."""
+        """Run one job, with a separate transaction for a job that writes. Return an error or None."""
         if self._broken is not None:
             return self.broken
         try:
@@ -359,9 +360,7 @@ class Transactions:
         return self.broken or for_the_caller(failure, self._path)
 
     def _commit(self) -> sqlite3.Error | None:
-        """Commit. If the commit failed, return an error; the changes are then rolled back, or the store is
-        broken.
-        """
+        """Commit. Return an error if the commit failed: the store is then rolled back, or broken."""
         try:
             self._sql.execute("COMMIT")
         except sqlite3.Error as error:
@@ -459,7 +458,7 @@ class RunsBatches(Protocol):
 
 
 class Served(Protocol):
-    """An open store, as a writer needs it."""
+    """The part of an open store that a writer uses."""
 
     @property
     def name(self) -> str:
@@ -473,7 +472,7 @@ class Served(Protocol):
 
     @property
     def notes(self) -> AnyNotes:
-        """Notes for the next process about facts that the tables don't have yet."""
+        """Notes about facts that the tables don't have yet; read by the next process after a kill."""
         ...
 
     @property
@@ -487,7 +486,7 @@ class Served(Protocol):
         ...
 
     def erase_log(self) -> None:
-        """Remove deleted data from the log, so that it can't be read there; callable in any thread."""
+        """Remove deleted data from the log; callable in any thread."""
         ...
 
 
@@ -497,7 +496,7 @@ class Writer:
 
     Args:
         served: the open store. Besides the writer, only copies use its connection.
-        clock: times for deleting old rows.
+        clock: source of the times for deleting old rows.
         on_crash: called once, when the store is broken and the program should stop.
     """
 
@@ -506,7 +505,7 @@ class Writer:
         self._clock = clock
         self._on_crash = on_crash
         self._transactions = served.transactions
-        # Handed-over jobs in order, and whether a batch of these jobs is due.
+        # Accepted jobs in order, and whether a batch of these jobs is due.
         self._waiting: list[Job[Any]] = []
         self._due = False
         # Jobs for which there was no room.
@@ -520,19 +519,18 @@ class Writer:
         self._coming = False
         self._nursery: trio.Nursery | None = None
         self._closed = False
-        # The writer has its own thread, so that the store works even while all threads of Trio's pool are
-        # blocked.
+        # A separate thread, so that the store works even while all threads of Trio's pool are blocked.
         self._hop = WorkerThread("triobot store")
         self._give_up_at = math.inf
         self._swept_at = clock.now()
         self._log_is_long = False
-        self._unseen = 0  # commits since the last look at the log
+        self._unseen = 0  # commits since the last check of the log's length
         # Written by the thread alone.
         self._counts = {kind: [0] * (len(_BOUNDS) + 1) for kind in ("write", "read")}
         self._seconds = dict.fromkeys(self._counts, 0.0)
         self._notes = served.notes
-        # `_open` is the Noted job that further notes join, until a job is queued that isn't an event.
-        # `_behind` has the keys of the events that were queued after the Noted job.
+        # `_open` is the Noted job that further notes join. A queued job that isn't an event resets `_open`.
+        # `_behind` has the keys of the events that were queued after this Noted job.
         self._open: Noted | None = None
         self._behind: set[str | None] = set()
         self._some_noted = trio.Event()
@@ -550,13 +548,13 @@ class Writer:
         """Return the store's counts, as of the last commit."""
         return self._store.tables.tally.statistics
 
-    # A Ctrl-C between handing over and waiting would leave a job whose task waits for something else.
+    # A Ctrl-C between queuing the job and waiting would leave a job whose task waits for something else.
     @trio.lowlevel.enable_ki_protection
     async def do(self, job: Job[R]) -> R:
         """Run a job in the next batch, and return its answer once the answer is durable.
 
-        Cancellation: *atomic* until the job is handed over. From then on, the job is run and announced,
-        whether or not its caller waits.
+        Cancellation: *atomic* until the job is accepted. An accepted job is run and announced, whether or not
+        its caller waits.
         """
         await checkpoint_if_cancelled()
         if self._closed:
@@ -588,9 +586,8 @@ class Writer:
     def note_answered(self, key: str) -> None:
         """Note that the 200 of the last accepted delivery with this key was fully written.
 
-        Never waits, never raises. `accept` sees the note from now on. The note survives a kill of the process
-        at once. The note survives a crash of the machine as soon as the next batch has written it. The batch
-        writes the note before its other jobs.
+        Never waits, never raises. All later calls of `accept` see the note. The note survives a kill of the
+        process from now on, and a crash of the machine once the next batch has written the note.
         """
         self._notes.note_answered(key)
         if (noted := self._open) is None or key in self._behind:
@@ -600,11 +597,11 @@ class Writer:
         noted.answered[key] = None
 
     def note_consumed(self, seqs: Collection[int]) -> bool:
-        """Note that these inbox rows have been handled, as `note_answered` does.
+        """Note that these inbox rows have been handled; the note survives as a note of `note_answered` does.
 
         Never waits, never raises. Later calls don't read these rows. Without notes, each end of a
-        conversation would need a transaction: 231,000 instructions, in addition to the 1,260,000 instructions
-        of an echo.
+        conversation would need a transaction: 231,000 machine instructions, in addition to the 1,260,000
+        instructions for a message and its echo.
 
         Returns:
             Whether the note survives the process. If not, nothing was noted, and the caller must commit
@@ -629,8 +626,8 @@ class Writer:
     # A Ctrl-C would end the writer.
     @trio.lowlevel.enable_ki_protection
     async def _keep_up(self) -> None:
-        """Commit the Noted job if no other job comes soon. If no further note comes for a while, store the
-        time.
+        """Commit the Noted job if no other job comes soon. Store the time after `_BEAT_SECONDS` without a new
+        note.
         """
         while True:
             await self._some_noted.wait()
@@ -673,7 +670,7 @@ class Writer:
                 nursery.start_soon(self._keep_up)
                 while self._asked is not None or self._waiting or not self._closed:
                     if self._asked is None and (self._due or self._closed):
-                        # Woken callers may have further jobs: let them join this batch.
+                        # Wait one pass of the event loop, so that further jobs of woken callers can join.
                         await trio.lowlevel.cancel_shielded_checkpoint()
                         self._begin()
                     else:
@@ -681,9 +678,7 @@ class Writer:
                 nursery.cancel_scope.cancel()
 
     def _begin_if_idle(self) -> None:
-        """Begin a batch if the writer's task waits for jobs. If other callers may join, begin the batch one
-        pass of the event loop later.
-        """
+        """Begin a batch if the writer's task waits for jobs; if other callers may join, one pass later."""
         if self._coming or not self._waits or self._asked is not None:
             return
         if self._alone:
@@ -709,7 +704,7 @@ class Writer:
             self._hop.begin(partial(self._commit, self._asked))
 
     def _take(self) -> list[Job[Any]]:
-        """Take the waiting jobs. The jobs outside, for which there was no room, become the waiting jobs."""
+        """Return all waiting jobs. Move jobs for which there was no room into the emptied queue."""
         taken, self._waiting = self._waiting, []
         while self._outside and len(self._waiting) < MOST_IN_A_BATCH:
             job, _ = self._outside.popitem(last=False)
@@ -737,8 +732,8 @@ class Writer:
                 try:
                     job.announce()
                 except Exception as error:
-                    # The row is durable, but was not announced: only a restart finds it. Wake the other
-                    # callers, and stop the program with this error.
+                    # The row is durable, but was not announced: only a restart finds such a row. Wake the
+                    # other callers, and stop the program with this error.
                     self._crashed(error)
         if noted := [job for job in work if type(job) is Noted]:
             self._have_tried(noted)
@@ -767,7 +762,7 @@ class Writer:
             self._some_noted.set()
 
     def latencies(self) -> Mapping[str, Latencies]:
-        """Return how long batches took in the thread."""
+        """Return the durations of batches in the thread, by ``write`` and ``read``."""
         return {
             kind: Latencies(_BOUNDS, tuple(counts), self._seconds[kind])
             for kind, counts in self._counts.items()
@@ -815,7 +810,7 @@ class Writer:
     def _crashed(self, error: Exception) -> None:
         if self.crash is None:
             self.crash = error
-            # The text of an error of another library may contain private data.
+            # The text of another library's error may contain private data.
             what = str(error) if isinstance(error, StoreError) else type(error).__name__
             _log.error("the store %s stops: %s", self._store.name, what)
             self._on_crash()
