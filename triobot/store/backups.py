@@ -1,5 +1,5 @@
-"""Backups: copies of a store, made while the bot goes on. Also checks of a store's files before they are
-opened.
+"""Backups: copies of a store, made while the bot goes on. Also, checks of a store's files before SQLite opens
+the store.
 
 A backup is one file, marked as a backup: a bot refuses to run on a backup. `restoring` makes a store of a
 backup.
@@ -31,8 +31,8 @@ from .schema import (
 from .sqlite_errors import ENGINE_ERRORS
 
 STEP: Final = 64
-"""Database pages per step of a copy: a quarter of a megabyte. Other code uses the connection between two
-steps."""
+"""Database pages per step of a copy: a quarter of a megabyte. Between two steps, other code may use the
+connection."""
 
 _JOURNAL: Final = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 _AS_BACKUP: Final = (
@@ -95,18 +95,18 @@ _OLDER: Final = (
 
 
 def check_alone(path: Path, lock: FileLock, *, to_run: bool = False, to_check: bool = False) -> None:
-    """Check that a file and the files beside it belong together, before SQLite merges the log into the file.
+    """Check that a store's file, log and lock file belong together, before SQLite merges log and file.
 
     The main file is read alone, without its log.
 
     Args:
-        to_run: whether a bot is to run on the store. If not, the file may also be a backup, or older than its
+        to_run: whether a bot will run on the store. If not, the file may also be a backup, or older than its
             lock file.
-        to_check: whether the store must be complete. If `to_check` and `to_run` are both False, the store may
-            have lost its log.
+        to_check: whether the store must be complete. If `to_check` and `to_run` are both False, the store's
+            log may be lost.
 
     Raises:
-        ConfigError: the file was emptied, is a backup, or is older or newer than the files beside it. The
+        ConfigError: the main file was emptied, is a backup, or is older or newer than the other files. The
             text explains the remedy.
     """
     log, journal = log_path(path), path.with_name(f"{path.name}-journal")
@@ -133,21 +133,21 @@ def check_alone(path: Path, lock: FileLock, *, to_run: bool = False, to_check: b
         if to_run:
             check_original(connection, path)
         mark, begun, _ = (get_meta(connection, LOG) or "").partition("+")
-        # SQLite makes a rollback journal once, before a restored store gets its first log.
+        # A restored store gets a rollback journal before its first log, and never again.
         if mark and journal.is_file() and journal.read_bytes().startswith(_JOURNAL):
             raise ConfigError(_NOT_ITS_OWN.format(path=path, log=journal.name))
         held = holds(log, mark.encode())
         if mark and held is False:
             raise ConfigError(_NOT_ITS_OWN.format(path=path, log=log.name))
         run, last, clean = get_meta(connection, "run"), lock.notes.run_left(), get_meta(connection, "clean")
-        # On a machine without an identity of its boot, the lock file names no run.
+        # If the machine's boot has no identity, the lock file names no run.
         if to_run and clean and not held and run and last and int(run) != last and machine_boot():
             raise ConfigError(_OLDER.format(path=path))
         to_check = to_check and get_meta(connection, BACKUP) is None
         if mark and (to_run or to_check) and not begun and not clean:
             noted, length = lock.notes.log_left()
             damage = "" if log.exists() else "isn't beside it"
-            # If the lock file is lost, nothing proves that the log was empty before.
+            # Without the lock file's notes (`last` is 0), nothing proves that the log was empty before.
             if not (damage or (held and log.stat().st_size >= length)) and (noted == mark or not last):
                 damage = "is emptied, cut short or damaged"
             if damage:
@@ -165,15 +165,15 @@ def copy_store(
     """Copy an open store into a new file, and mark the copy as a backup.
 
     Args:
-        between: called between steps; an error from it ends the copying. Without `between`, the copy is one
-            step.
+        between: called between steps; an error from `between` ends the copying. Without `between`, the copy
+            is one step.
 
     Raises:
         FileExistsError: `target` exists.
         sqlite3.Error: the source can't be read, or the copy can't be written.
     """
     part = target.with_name(f"{target.name}.part")
-    # A link occupies the name as well, even a link that leads nowhere.
+    # A link with this name counts as well, even a link that leads nowhere.
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     remove_leftover(part)
@@ -188,7 +188,7 @@ def copy_store(
             # Makes the backup one file instead of three.
             copy.execute("PRAGMA journal_mode = DELETE").fetchone()
             put_meta(copy, BACKUP, str(now))
-        # Don't use `replace`: it would overwrite a file that got the name during the copying.
+        # `link` fails if another file got the name during the copying; `replace` would overwrite this file.
         os.link(part, target)
         sync_folder(target.parent)
     finally:
@@ -196,7 +196,8 @@ def copy_store(
 
 
 def untrue_rows(connection: sqlite3.Connection) -> Iterator[str]:
-    """Yield problems that integrity_check doesn't find: values of a wrong type, then broken rules."""
+    """Yield problems that integrity_check doesn't find: values of a wrong type, then violations of `_RULES`.
+    """
     columns: list[tuple[str, str, str]] = connection.execute(
         "SELECT m.name, c.name, lower(c.type) FROM sqlite_master m, pragma_table_info(m.name) c"
         " WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'"

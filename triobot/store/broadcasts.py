@@ -1,6 +1,6 @@
 """The rows of broadcasts: their tables and SQL statements.
 
-An outcome is counted when its statement changes a row. So an outcome that is written twice counts once.
+An outcome is counted only if its statement changes a row. So an outcome that is written twice counts once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ CREATE_BROADCASTS: Final = (
 
 
 def stop_after_restore(sql: Sql) -> None:
-    """Stop broadcasts that ran when a copy was made: the copy lacks the receivers reached since then."""
+    """Stop the broadcasts that were running when a copy was made.
+
+    The copy doesn't show which receivers were reached after the copying.
+    """
     sql.execute(
         "UPDATE broadcasts SET state = 'stopped', content = '', unknown = unknown +"
         " (SELECT count(*) FROM receivers WHERE receivers.n = broadcasts.n AND gone = 0)"
@@ -136,7 +139,7 @@ class BroadcastTables:
             case Outcome.GONE:
                 statement = "UPDATE receivers SET gone = 1 WHERE n = ?1 AND position = ?2 AND gone = 0"
             case Outcome.AGAIN:
-                # Move the receiver behind the last receiver, which the same write may have moved there.
+                # Move the receiver to the end: behind `last`, and behind receivers that this write has moved.
                 statement = (
                     "UPDATE receivers SET position = 1 + (SELECT max(place) FROM"
                     " (SELECT last AS place FROM broadcasts WHERE n = ?1"
@@ -162,8 +165,7 @@ class BroadcastTables:
             self._sql.execute("UPDATE broadcasts SET content = '' WHERE n = ?", (n,))
 
     def forget(self, chat_id: ChatId) -> int:
-        """Delete a chat's rows. If the chat has no outcome in a broadcast, subtract 1 from the broadcast's
-        total.
+        """Delete a chat's rows. Subtract 1 from the total of each broadcast in which the chat has no outcome.
         """
         rows: list[tuple[int, int]] = self._sql.execute(
             "DELETE FROM receivers WHERE chat_id = ? RETURNING n, gone", (chat_id,)
@@ -195,8 +197,8 @@ class BroadcastTables:
         ]
 
     def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> list[Receiver]:
-        """Return receivers at positions above `after`. With `gone`, return the receivers that are gone; else,
-        return the receivers without an outcome.
+        """Return receivers at positions above `after`: without `gone`, the receivers without an outcome; with
+        `gone`, the receivers with the outcome `Outcome.GONE`.
         """
         rows: list[tuple[int, int]] = self._sql.execute(
             "SELECT position, chat_id FROM receivers WHERE n = (SELECT n FROM broadcasts WHERE key = ?)"

@@ -1,4 +1,4 @@
-"""The rows about the author's code: the sources that ran, the times when they began to run, and the sites
+"""The rows about the author's code: sources that ran, builds with the time of their first run, and the sites
 that records refer to.
 
 A site's number is a hash of its content, so all processes use the same numbers, and an existing row never
@@ -26,7 +26,8 @@ CREATE_CODE: Final = (
         last INTEGER,
         ends INTEGER
     )""",
-    # `seq`: number of the newest event at that time; older conversations have a smaller number.
+    # `seq`: number of the newest event when the build began to run. Conversations from before that time have
+    # numbers up to this number.
     """CREATE TABLE deployed (
         at INTEGER PRIMARY KEY,
         build INTEGER NOT NULL,
@@ -59,7 +60,7 @@ class CodeTables:
         self._sql = connection
 
     def keep(self, write: KeepCode, seq: int) -> None:
-        """Insert the rows that the tables don't have; for a new build, delete superfluous code.
+        """Insert the rows that are new. With a new build, also delete code that no conversation needs.
 
         Args:
             seq: number of the newest event.
@@ -82,7 +83,7 @@ class CodeTables:
             self._sweep(seq)
 
     def _sweep(self, seq: int) -> None:
-        """Delete the builds that were replaced before the oldest conversation began, and their code."""
+        """Delete each build that was replaced before the oldest conversation began, and the build's code."""
         found: tuple[int | None] = self._sql.execute(_OLDEST).fetchone()
         oldest = seq + 1 if found[0] is None else found[0]
         self._sql.execute("DELETE FROM accepted WHERE seq < ?", (oldest,))
@@ -97,10 +98,14 @@ class CodeTables:
         stale = [(digest,) for (digest,) in known if digest not in kept]
         self._sql.executemany("DELETE FROM sources WHERE digest = ?", stale)
         while self._sql.execute(_STALE_SITES).rowcount > 0:
-            pass  # a deleted site makes the sites that refer to it stale
+            pass  # after a site's deletion, all sites that refer to this site are stale too
 
     def accept(self, change: AcceptedChange, seq: int) -> None:
-        """Store that two calls are the same operation."""
+        """Store the author's declaration that two calls are the same operation.
+
+        Args:
+            seq: number of the newest event.
+        """
         self._sql.execute(
             "INSERT INTO accepted (function, was, now, seq) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (function, was, now) DO UPDATE SET seq = excluded.seq",

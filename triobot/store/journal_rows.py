@@ -1,8 +1,8 @@
 """The rows of conversations, journals and effects.
 
 As in `statements`, the code runs in the worker thread inside a transaction. Every statement for an event
-finds its rows by a primary key or an index. Conversations that rest without a wake-up time are only in the
-index by chat.
+finds its rows by a primary key or an index. Conversations that rest without a wake time are only in the index
+by chat.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ FITS: Final = (
     "?2 = coalesce((SELECT n + size FROM journal WHERE conversation = ?1 ORDER BY n DESC LIMIT 1), 0)"
     " AND EXISTS (SELECT 1 FROM conversations WHERE id = ?1 AND ended_at IS NULL)"
 )
-"""SQL condition: the records begin at the end of their conversation's journal, and the conversation has not
-ended.
+"""SQL condition: position ``?2`` is the end of the journal of conversation ``?1``, and the conversation has
+not ended.
 """
-# One statement finds the end of the journal, compares the position, and inserts. A wrong position gives a
-# null `n`, which OR IGNORE skips; a right position is always a free key. INSERT ... SELECT would need a
-# temporary table for each row, because it reads the table that it writes.
+# One statement finds the end of the journal, compares the position, and inserts. If the position is wrong,
+# `n` is null, and OR IGNORE skips the row. If the position is right, its key is always free. An INSERT with a
+# SELECT would need a temporary table for each row, because the SELECT reads the table of the INSERT.
 APPEND: Final = (
     "INSERT OR IGNORE INTO journal (conversation, n, size, records)"
     f" VALUES (?1, CASE WHEN {FITS} THEN ?2 END, ?3, ?4)"
@@ -112,10 +112,7 @@ LIVE: Final = "EXISTS (SELECT 1 FROM conversations WHERE chat_id = {chat} AND en
 
 
 class OneByOneError(Exception):
-    """Several rows can't be written together.
-
-    Nothing of the attempt may stay; the caller then writes the rows one by one.
-    """
+    """Several rows can't be written together: the caller must roll back, and write the rows one by one."""
 
 
 def _standing(write: PutStanding) -> tuple[object, ...]:
@@ -174,7 +171,7 @@ class JournalTables:
         """Append records to many journals, as `apply` does for one journal.
 
         Raises:
-            OneByOneError: some records don't fit their journal; nothing may be kept of the attempt.
+            OneByOneError: some records don't fit their journal.
         """
         rows = [(one.conversation, one.position, len(one.records), "\n".join(one.records)) for one in writes]
         self._do_all(APPEND, rows)
@@ -183,7 +180,7 @@ class JournalTables:
         """Apply many PutStanding writes, as `apply` does for one write.
 
         Raises:
-            OneByOneError: a conversation is over; nothing may be kept of the attempt.
+            OneByOneError: a conversation is over.
         """
         self._do_all(_STAND, [_standing(write) for write in writes])
 
@@ -191,7 +188,7 @@ class JournalTables:
         """Apply many PutRested writes, as `apply` does for one write.
 
         Raises:
-            OneByOneError: a conversation is over; nothing may be kept of the attempt.
+            OneByOneError: a conversation is over.
         """
         self._do_all(_REST, [(one.rests, one.build, one.conversation) for one in writes])
 
@@ -210,7 +207,7 @@ class JournalTables:
         self._tally.add("conversations", 1)
 
     def position(self, conversation: ConversationId) -> int | None:
-        """Return the position of a conversation's next record; None if it has ended or doesn't exist."""
+        """Return the position of a conversation's next record; None for an ended or unknown conversation."""
         found: tuple[int] | None = self._sql.execute(
             f"SELECT {_POSITION} FROM conversations WHERE id = ? AND ended_at IS NULL", (conversation,)
         ).fetchone()
@@ -268,7 +265,7 @@ class JournalTables:
         )
 
     def _continue(self, write: ContinueConversation) -> None:
-        # Append first, because that checks the position; then delete the old records.
+        # Append first, because `_append` checks the position; then delete the old records.
         self._append(write.conversation, write.position, write.records)
         self._sql.execute(
             "DELETE FROM journal WHERE conversation = ? AND n < ?", (write.conversation, write.position)
@@ -336,7 +333,7 @@ class JournalTables:
         return records
 
     def drop_ended(self, before: int, *, most: int, crashed: bool = True) -> None:
-        """Delete up to `most` conversations that ended before `before`. Unless `crashed` is True, keep the
+        """Delete up to `most` conversations that ended before the time `before`. With `crashed=False`, keep
         conversations that ended with an error.
         """
         self._delete([id_ for (id_,) in self._sql.execute(_OVER, (before, int(crashed), most)).fetchall()])
@@ -346,7 +343,7 @@ class JournalTables:
         self._delete([id_ for (id_,) in self._sql.execute(_TOO_MANY, (most, many)).fetchall()])
 
     def forget(self, chat_id: ChatId) -> tuple[int, int]:
-        """Delete the conversations of a chat; return their number and the number of their records."""
+        """Delete the conversations of a chat; return the number of conversations and of records."""
         live: tuple[int, int] = self._sql.execute(
             "SELECT count(*), count(parked) FROM conversations WHERE chat_id = ? AND ended_at IS NULL",
             (chat_id,),
@@ -366,13 +363,11 @@ class JournalTables:
         return bool(found[0])
 
     def conversations(self, chat_id: ChatId, *, ended: bool = False) -> list[ConversationRow]:
-        """Return the conversations of a chat that have not ended; with `ended`, the ended ones that are still
-        stored.
-        """
+        """Return a chat's conversations that have not ended; with `ended`, only those that have ended."""
         return self._rows(_ENDED if ended else _OF_CHAT, (chat_id,))
 
     def journal(self, conversation: ConversationId) -> Journal | None:
-        """Return all data of one conversation; None if it doesn't exist."""
+        """Return all data of one conversation; None for an unknown conversation."""
         rows = self._rows(f"{_SELECT} WHERE id = ?", (conversation,))
         if not rows:
             return None
@@ -398,8 +393,8 @@ class JournalTables:
         return self._rows(_UNFINISHED, (after, limit))
 
     def due(self, now: int, *, after: tuple[int, int] = (-1, -1), limit: int) -> list[ConversationRow]:
-        """Return up to `limit` conversations to be woken by `now`, earliest first. Parked conversations are
-        left out.
+        """Return up to `limit` conversations whose wake time has come, earliest first. Parked conversations
+        are left out.
 
         Args:
             after: (wake_at, id) of the last conversation of the previous page.

@@ -2,10 +2,11 @@
 kill.
 
 There are three kinds: deliveries that were answered, inbox rows that were consumed, and the work slots
-(`triobot.seams.writes.WorkSlots`), which show whose code is running. The database gets the first two kinds a
-moment later. A store in a file keeps all notes in its lock file. A store in memory or on a server writes the
-first two kinds to its tables at once. A store on a server keeps the work slots in a file of its machine
-(`postgres.work_file`). A store in memory keeps the work slots in memory, for tests that simulate a kill.
+(`triobot.seams.writes.WorkSlots`), which name the conversations whose code is running. A store in a file
+keeps all notes in its lock file, and writes the first two kinds to its database a moment later. A store in
+memory or on a server writes the first two kinds to its tables without a note. A store on a server keeps the
+work slots in a file on the bot's machine (`postgres.work_file`). A store in memory keeps the work slots in
+memory, for tests that simulate a kill.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from ..seams.writes import WORK_SLOTS, WorkSlots
 SLOT: Final = 128
 """Size in bytes of a line in a lock file: the first line names the process, each other line is one note."""
 
-# There are more lines than a bot has answers in a second. The database gets an answer in much less than a
-# second.
+# There are more lines than a bot has answers in a second. The database has an answer much sooner than after a
+# second, and the line is then free again.
 _LINES: Final = 4_096
 _LINE: Final = struct.Struct(f"{SLOT}s")
 
@@ -48,8 +49,8 @@ class Notes:
     Notes are written through mapped memory, with neither an fsync nor a system call: the kernel keeps what a
     process wrote, however the process dies. A crash of the machine loses the notes. This loss is harmless:
     after a crash of the machine, it is unknown anyway whether the last answers were sent, and events may be
-    repeated. Disk space for the pages is allocated beforehand. If the disk is full, no note is taken; a write
-    to a page without disk space would kill the process.
+    repeated. Disk space for the pages is allocated beforehand, because a write to a page without disk space
+    would kill the process. If the disk is full, the process writes no notes.
 
     Used by one thread at a time.
 
@@ -81,7 +82,7 @@ class Notes:
         return numbers if any(numbers) else ()
 
     def consumed_left(self, run: int) -> list[int]:
-        """Return the consumed rows in the file, if the run with the number `run` noted them.
+        """Return the noted consumed rows in the file, if the notes are from the run with this number.
 
         Notes of another run may be about another database that had the same path before.
         """
@@ -94,20 +95,20 @@ class Notes:
         return tuple([number for (number,) in _NUMBER.iter_unpack(told[:whole])])
 
     def run_left(self) -> int:
-        """Return the number of the run that wrote the last notes; 0 if no bot has run with this file."""
+        """Return the number of the run that wrote the last notes; 0 if no run has used this file."""
         return next(iter(self._read_numbers()[_RUN : _RUN + 1]), 0)
 
     def log_left(self) -> tuple[str, int]:
-        """Return the word (`schema.LOG`) and the length of the log that was noted last."""
+        """Return the word (`schema.LOG`) and the length of the log for which `note_log` was called last."""
         word, length = _LOG.unpack(read_at(self._fd, _LOG.size, _SIZE).ljust(_LOG.size, b"\0"))
         return word.hex(), length
 
     def note_log(self, log: Path, word: str) -> None:
-        """Write a durable note about a log that has got its first commit.
+        """Store a log's word and length durably, after the first commit of the log.
 
         The commit is durable before the note, and the store file gets another word before SQLite restarts or
         truncates the log. So, while the note and the file have the same word, the log must contain that
-        commit, whenever a kill or a power loss comes. A lost note proves nothing.
+        commit, whenever a kill or a power loss comes. A missing note proves nothing.
         """
         with suppress(OSError):
             write_at(self._fd, _LOG.pack(bytes.fromhex(word), log.stat().st_size), _SIZE)
@@ -124,20 +125,20 @@ class Notes:
     # --- notes of this process
 
     def begin(self, run: int) -> None:
-        """Allocate room for the notes of this run. If that fails, this run takes no notes."""
+        """Allocate room for the notes of this run. If the allocation fails, this run writes no notes."""
         try:
             _allot(self._fd)
             self._pages = mmap.mmap(self._fd, _SIZE)
         except (OSError, ValueError):
             with suppress(OSError):
-                os.ftruncate(self._fd, SLOT)  # a leftover number would make this run look like an older run
+                os.ftruncate(self._fd, SLOT)  # otherwise, an older run's number would stand for this run
             return
         numbers = memoryview(self._pages)[_NUMBERS:].cast("q")
         numbers[_RUN] = run
         self._numbers = self.at_work = numbers
 
     def note_answered(self, key: str) -> None:
-        """Note an answered key. If all lines are in use, the new key replaces the oldest."""
+        """Note the key of an answered delivery. If all lines are in use, overwrite the oldest note."""
         line = key.encode("utf-8", "replace")
         if self._pages is None or len(line) > SLOT:
             return
@@ -148,7 +149,7 @@ class Notes:
         _LINE.pack_into(self._pages, at * SLOT, line)
 
     def note_consumed(self, seqs: Collection[int]) -> bool:
-        """Note all of these consumed rows, or none of them. Return whether there was room for the notes."""
+        """Note all of these consumed rows, or, without enough room, no row. Return whether there was room."""
         if self._numbers is None or len(seqs) > len(self._free_numbers):
             return False
         for seq in seqs:
@@ -158,7 +159,10 @@ class Notes:
         return True
 
     def drop(self, keys: Collection[str], seqs: Collection[int]) -> None:
-        """Delete notes of facts that the database has now: a later delivery may have an equal key."""
+        """Delete the notes of facts that the database has now.
+
+        A leftover note of an answer would also acknowledge a later delivery with an equal key.
+        """
         if self._pages is None or self._numbers is None:
             return
         for key in keys:
@@ -177,7 +181,7 @@ class Notes:
         return list(self._lines)
 
     def close(self) -> None:
-        """Stop taking notes; the existing notes stay."""
+        """Stop writing notes; the existing notes stay."""
         self.at_work = [0] * WORK_SLOTS
         numbers, self._numbers = self._numbers, None
         pages, self._pages = self._pages, None
@@ -189,7 +193,7 @@ class Notes:
 
 @final
 class WorkNotes:
-    """Notes of the work slots only, for a store whose tables get the other facts at once.
+    """Notes of the work slots only, for a store that writes the other facts to its tables at once.
 
     Args:
         file: file that stores the notes from `begin` on; None: the notes stay in memory.
@@ -226,20 +230,20 @@ class WorkNotes:
             self._file.begin(run)
 
     def note_answered(self, key: str) -> None:
-        """Do nothing: the tables get the answer soon."""
+        """Do nothing: the writer's next batch stores the answer."""
 
     def note_consumed(self, seqs: Collection[int]) -> bool:
         """Return False: the caller must commit the rows."""
         return False
 
     def drop(self, keys: Collection[str], seqs: Collection[int]) -> None:
-        """Do nothing: facts of these kinds aren't noted."""
+        """Do nothing: there are no notes of these kinds."""
 
     def noted(self) -> Sequence[str]:
         return []
 
     def close(self) -> None:
-        """Stop taking notes; the existing notes stay."""
+        """Stop writing notes; the existing notes stay."""
         if self._file is not None:
             self._file.close()
 

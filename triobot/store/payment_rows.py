@@ -40,7 +40,7 @@ TABLES: Final = (
         captured_at INTEGER
     ) WITHOUT ROWID""",
     "CREATE UNIQUE INDEX payments_invoice ON payments (invoice_id) WHERE invoice_id IS NOT NULL",
-    # Two indexes, so that a few urgent payments are found quickly among a million that are due after an
+    # With two indexes, a few urgent payments are found quickly, even if a million payments are due after an
     # outage.
     "CREATE INDEX payments_urgent ON payments (urgent, due_at)"
     " WHERE urgent IS NOT NULL AND due_at IS NOT NULL",
@@ -91,7 +91,7 @@ class MoneyTables:
         """Apply one write.
 
         Raises:
-            StaleRowError: the payment has changed since it was read.
+            StaleRowError: the payment has changed since the caller read the row.
         """
         match write:
             case PutPayment():
@@ -107,8 +107,8 @@ class MoneyTables:
 
     def _put(self, write: PutPayment) -> None:
         row = write.row
-        # Only the conflicts in these conditions raise StaleRowError: the caller can solve them by reading
-        # again.
+        # Only a failure of these conditions raises StaleRowError, because the caller can then read the row
+        # again and retry.
         if row.revision == 1:
             statement = (
                 f"INSERT INTO payments ({_COLUMNS})"
@@ -161,8 +161,8 @@ class MoneyTables:
         return self._one("invoice_id = ?", invoice_id)
 
     def due(self, now: int, *, limit: int) -> list[PaymentRow]:
-        """List payments due by `now`: first the urgent payments by priority, then the other payments, longest
-        due first.
+        """List payments due by `now`: first the urgent payments by priority, then the other payments by due
+        time.
         """
         urgent = self._payments(
             "WHERE urgent IS NOT NULL AND due_at <= ? ORDER BY urgent, due_at LIMIT ?", (now, limit)
@@ -191,8 +191,7 @@ class MoneyTables:
         after: RefId | None = None,
         limit: int,
     ) -> list[PaymentRow]:
-        """List payments by id. The arguments restrict the list to some states, to one chat, or to payments
-        made before `before`.
+        """List payments by id, restricted to some states, to one chat, and to payments made before `before`.
 
         Args:
             after: id of the last payment of the previous page.
@@ -235,9 +234,9 @@ class MoneyTables:
         """List alarms that are not acknowledged, oldest first.
 
         Args:
-            told_before: leave out each alarm that the bot's alarm hook has got since this time. Of the kinds
-                in `triobot.base.alarm_kinds.EVENTS`, also leave out each alarm that was not raised again
-                after the hook got it.
+            told_before: leave out each alarm that the operator's hook has accepted since this time. Of the
+                kinds in `triobot.base.alarm_kinds.EVENTS`, also leave out each alarm that was not raised
+                again after the hook accepted the alarm.
             kinds: only these kinds; empty for all.
         """
         due = f" AND (told IS NULL OR (told < ? AND (last > told OR kind NOT IN ({_listed(EVENTS)}))))"

@@ -1,9 +1,9 @@
 """Work on stores that no program has open: backups, checks, and restores. No running bot loads this module.
 
-`restore_file` turns a backup into a store of the next *epoch*. Everything in the backup belongs to an earlier
-epoch, because it isn't known what the bot did between the backup and the restore. The inbox's numbers jump,
-so that no new conversation gets the number of a lost conversation: the keys that code passes to other systems
-contain the conversation's number.
+`restore_file` turns a backup into a store of the next *epoch*. All data of the backup belongs to an earlier
+epoch, because the bot's work between the backup and the restore is unknown. The restore skips many inbox
+numbers, so that no new conversation gets the number of a lost conversation: the keys that code passes to
+other systems contain the conversation's number.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ def _check_backup(connection: sqlite3.Connection, backup: Path) -> None:
 def restore_file(backup: Path, path: Path, now: int) -> Path | None:
     """Turn a backup into the store at `path`, in the next epoch; return the new path of the previous store.
 
-    If the backup is incomplete, nothing changes. A bot refuses a store that was made of another bot's backup.
+    If the backup is incomplete, nothing changes. A bot refuses a store made from another bot's backup.
 
     Raises:
-        ConfigError: there is no file, or the file is not a backup.
+        ConfigError: `backup` doesn't exist, or is not a backup.
         StoreLockedError: a program has the store or the backup open.
         StoreVersionError: a newer triobot made the backup.
         StoreCorruptError: the backup is damaged.
@@ -122,24 +122,22 @@ def _begin_epoch(copy: sqlite3.Connection, epoch: int, seq: int, now: int) -> No
     begin_epoch(copy, now, above=epoch)
     stop_after_restore(copy)
     drop_meta(copy, BACKUP)
-    # The store may have been copied elsewhere. A restore forgets that copy, and what the bot did with the
-    # copy is unknown.
+    # The store may have been copied to another address. The restored store replaces that copy too: like all
+    # work after the backup, the bot's work on the copy is unknown.
     drop_meta(copy, MOVED)
     drop_meta(copy, COPIED)
     copy.execute("COMMIT")
 
 
 def _what_was_there(path: Path, lock: FileLock) -> tuple[int, int]:
-    """Return the epoch and the last inbox number of the store that will be replaced; zeros if the store is
-    unreadable.
-    """
+    """Return epoch and last inbox number of the store that the restore replaces; zeros if unreadable."""
     if not path.exists():
         return 0, 0
     try:
         check_alone(path, lock)
         connect = partial(sqlite3.connect, path, isolation_level=None)
     except ConfigError:
-        connect = partial(open_alone, path)  # the files beside it belong to another store
+        connect = partial(open_alone, path)  # the log beside the file belongs to another store
     with suppress(*ENGINE_ERRORS), closing(connect()) as connection:
         return int(get_meta(connection, "epoch") or 0), _last_seq(connection)
     return 0, 0
@@ -153,7 +151,7 @@ def _last_seq(connection: sqlite3.Connection) -> int:
 
 
 def _set_aside(path: Path) -> Path | None:
-    """Rename the existing store instead of deleting it, because the backup may lack some of its data.
+    """Rename the existing store's files. They are not deleted, because the backup may lack some of the data.
 
     The log of the store is renamed first, even if there is no main file: SQLite would write a remaining log
     over the pages of the next store with this name.
@@ -175,13 +173,13 @@ def _set_aside(path: Path) -> Path | None:
 
 @contextmanager
 def _locked(path: Path, *, to_check: bool = False) -> Generator[sqlite3.Connection]:
-    """Lock and open a store that no program has open; neither migrate it nor count a run."""
+    """Lock and open a store that no program has open, without a migration and without counting a run."""
     path = path.resolve()
     if not path.is_file():
         raise ConfigError(f"there is no store at {path}")
     if not lock_path(path).exists():
-        # Without a lock file, no process has the store open, so the file may be read: if this process had the
-        # store open, reading the file would drop SQLite's locks.
+        # `check_kind` reads the file. If this process had the store open, this would drop SQLite's locks. But
+        # without a lock file, no process has the store open.
         check_kind(path)
     lock = take_lock(path)
     try:

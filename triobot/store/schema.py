@@ -1,16 +1,17 @@
 """The tables as numbered migrations, and the check whether this code may open a store.
 
 A released migration is never edited; a change gets the next number. Each migration runs in one transaction,
-so a store always has the schema of one version. A store names the oldest schema whose code can still use it
-(`min_reader`). So a downgrade by one release works if the migrations only added something, and no data
-changed its form.
+so a store always has the schema of one version. Each store names its `min_reader`: the number of the oldest
+schema whose code can still use the store. So a downgrade by one release works if the migrations only added
+something, and no data changed its form.
 
-A file also records that it is a store, which bot it belongs to, and whether it is a copy of another store.
+The `meta` table stores facts about the store itself: its schema version, its bot, and whether the store is a
+copy of another store.
 
-Each store has a stamp from its creation on, because a store holds the conversations and the money of one bot.
-If another bot, or the same bot on another platform, opened the store by accident, the bot would verify
-charges that it never made. The token itself is never stored, only a salted digest, which is enough to compare
-tokens.
+Each store has a stamp from its creation on, because a store contains the conversations and the payments of
+one bot. If another bot, or the same bot on another platform, opened the store by accident, this bot would
+verify charges that it never made. The token itself is never stored, only a salted digest, which is enough to
+compare tokens.
 """
 
 from __future__ import annotations
@@ -42,18 +43,19 @@ PUT_META: Final = (
 )
 """SQL that stores a fact about the store itself."""
 LOG: Final = "log"
-"""Fact that ties a file to its log: a random word. The log's first commit adds a ``+`` to the word.
+"""Fact that ties a file to its log: a random word. The log's first commit appends a ``+`` to the word.
 
 As long as the word in the file has no ``+``, no commit of the current log has been moved into the file.
 """
 BACKUP: Final = "backup_at"
 """Fact that marks a file as a backup; its value is the time of the backup."""
 MOVED: Final = "moved_to"
-"""Fact that a store was copied, and that the bot uses the copy now; its value is the copy's address."""
+"""Fact that a store was copied, and that the bot uses the copy now; the value is the copy's address."""
 COPY_OF: Final = "copy_of"
-"""Fact that a store is an unfinished copy; its value is the copy's name, or empty while it has no rows."""
+"""Fact that a store is an unfinished copy. The value is the copy's random name, or empty before the rows are
+copied."""
 COPIED: Final = "copied_as"
-"""Fact of both stores after a complete copying; its value is the copy's name."""
+"""Fact of both stores after a complete copying; the value is the copy's random name."""
 
 Copying: TypeAlias = Literal["from", "to"]
 """Role of a store that `triobot store copy` opens."""
@@ -83,7 +85,7 @@ def check_stamp(stored: PutStamp, stamp: Stamp) -> None:
     """Require that a store belongs to this platform and this bot.
 
     Raises:
-        ConfigError: names the part that differs, and what to do.
+        ConfigError: the address or the token differs; the text explains the remedy.
     """
     if stored.base_url != _normal(stamp.base_url):
         raise ConfigError(
@@ -128,8 +130,8 @@ class Migration:
     statements: tuple[str, ...]
 
 
-# A migration that changes the form of journals, recorded values or the ledger's rows has its own number as
-# `min_reader`. Older code then refuses the store at the start, and doesn't fail in the middle of a turn.
+# If a migration changes the form of journals, recorded values or the ledger's rows, its `min_reader` is its
+# own number. Older code then refuses the store at the start, and doesn't fail in the middle of a turn.
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(
         number=1,
@@ -208,7 +210,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
                 WHERE parked IS NOT NULL AND ended_at IS NULL""",
             """CREATE INDEX conversations_ended ON conversations (ended_at, chat_id)
                 WHERE ended_at IS NOT NULL""",
-            # One row per append: `size` records from position `n` on, one per line.
+            # One row for each append: `size` records from position `n` on, one record in each line.
             """CREATE TABLE journal (
                 conversation INTEGER NOT NULL,
                 n INTEGER NOT NULL,
@@ -262,7 +264,7 @@ def due_migrations(found: SchemaVersion | None, known: Sequence[Migration]) -> S
 
 
 def read_version(connection: sqlite3.Connection) -> SchemaVersion | None:
-    """Read the schema version of a database; None if it has no tables of a store yet."""
+    """Read the schema version of a database; None if the database has no store's tables yet."""
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
         return None
     if (version := stored_version(connection)) is None:
@@ -314,8 +316,9 @@ def drop_meta(connection: Sql, name: str) -> None:
 
 
 def note_that_log_began(connection: sqlite3.Connection) -> None:
-    """Add ``+`` to the LOG fact before any other write. The checkpoint at the last close moves the fact into
-    the file.
+    """Append ``+`` to the LOG fact. To be called before any other write.
+
+    When the connection is closed, SQLite's own checkpoint moves the fact into the file.
     """
     if (mark := get_meta(connection, LOG)) is not None:
         put_meta(connection, LOG, f"{mark}+")
@@ -329,14 +332,13 @@ def check_identity(connection: sqlite3.Connection, path: Path) -> None:
     """
     identity: tuple[int] = connection.execute("PRAGMA application_id").fetchone()
     tables: tuple[int] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    # A database with neither id nor tables is a store that was not completely made.
+    # A kill during a store's creation leaves a database with neither id nor tables.
     if identity[0] != APPLICATION_ID and (identity[0] or tables[0]):
         raise StoreCorruptError(f"{path} is a database of another program, and was left alone")
 
 
 def check_original(connection: sqlite3.Connection, path: Path) -> None:
-    """Require that a database is no backup: a bot that runs on a backup would repeat everything that it has
-    done since the backup was made.
+    """Require that a database is no backup: on a backup, a bot would repeat all work since the backup.
 
     Raises:
         ConfigError: the database is a backup; the text explains the remedy.
@@ -351,7 +353,8 @@ def check_original(connection: sqlite3.Connection, path: Path) -> None:
 def check_whole(connection: Sql, name: object, copying: Copying | None = None) -> None:
     """Require that a store is complete and was not replaced by a copy.
 
-    While `triobot store copy` runs, the source may already have been replaced, and the target must be a copy.
+    Other rules apply for `triobot store copy`: the source may have been replaced already, and the target must
+    be a copy.
 
     Raises:
         ConfigError: the store can't be used in this role; the text explains the remedy.

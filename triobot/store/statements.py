@@ -1,11 +1,11 @@
 """The store's rows: all SQL statements that read or write them, and counts of the rows.
 
 The code runs in the worker thread, inside the transaction that `Transactions` has opened. A new kind of write
-needs one method here and one line in `apply`. The writes of journals, payments and broadcasts are in modules
-of their own.
+needs one method here and one line in `apply`. The writes of journals, payments and broadcasts are in other
+modules.
 
 The cost of an event must not grow with the number of resting conversations. So every statement for an event
-finds its rows by a primary key, or by an index without the resting conversations.
+finds its rows by a primary key, or by an index that leaves out the resting conversations.
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ _NOTE: Final = "INSERT INTO deliveries (key, at, once, acknowledged) VALUES (?, 
 NOTE_NEW: Final = f"{_NOTE} DO NOTHING"
 NOTE_AGAIN: Final = f"{_NOTE} DO UPDATE SET at = excluded.at, once = excluded.once, acknowledged = NULL"
 TAKE_IN: Final = "INSERT INTO inbox (seq, chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?, ?)"
-# SQLite writes the table of last numbers only for a number above the stored one. So the stored number is
-# raised for many events at once, which saves each event a page. A lost raise only costs these pages.
+# SQLite updates `sqlite_sequence` only if a new row's number exceeds the stored number. So this statement
+# raises the stored number for many events at once, and each of these events writes one page less. If the
+# raised number is lost, the events only write these pages again.
 SET_ASIDE: Final = "UPDATE sqlite_sequence SET seq = ? WHERE name = 'inbox'"
 _SET_ASIDE: Final = 64
-# A DELETE with RETURNING instead of the two statements takes 1.5 to 2.5 times as long.
+# One DELETE with RETURNING takes 1.5 to 2.5 times as long as these two statements.
 _SIZES: Final = "SELECT chat_id, length(body), seq FROM json_each(?) CROSS JOIN inbox ON seq = value"
 _CONSUME: Final = "DELETE FROM inbox WHERE seq = ?"
 SEE_SENDER: Final = (
@@ -63,7 +64,7 @@ _SWEPT: Final = 5_000
 SWEEP_AFTER: Final = 256
 """Number of new deliveries after which a sweep of deliveries is due."""
 _LOOKED_AT: Final = 4  # rows checked per new delivery: at most a quarter of the rows is out of date
-_SWEPT_TO: Final = "swept_to"  # the fact that stores the last key of the previous sweep
+_SWEPT_TO: Final = "swept_to"  # name of the fact that stores the last key of the previous sweep
 _OF_CODE: Final = "(" + " OR ".join([f"key LIKE '{word}%'" for word in OF_CODE]) + ")"
 _OLD: Final = (
     f"(once = 1 AND NOT {_OF_CODE} AND at < ? OR once = 1 AND {_OF_CODE} AND at < ? OR once = 0 AND at < ?)"
@@ -87,7 +88,7 @@ class Tables:
         self.journals = JournalTables(connection, self.tally, self._read_last_seq)
         self.money = MoneyTables(connection)
         self.broadcasts = BroadcastTables(connection)
-        # For each chat with a single known sender: this sender.
+        # The sender of each chat with a single known sender.
         self._alone: dict[ChatId, SenderId] = {}
         # Consumed rows that may still be in the table.
         self._unread: Collection[int] = ()
@@ -101,7 +102,7 @@ class Tables:
     def accept(
         self, arrival: Arrival, quota: Quota, also: Sequence[Write], beginning: Beginning | None
     ) -> Acceptance:
-        """Insert an event, unless it is a redelivery or the inbox is full."""
+        """Insert an event, unless the event is a redelivery or the inbox is full."""
         chat_id, size = arrival.chat_id, len(arrival.body)
         refusal = self.tally.refusal(chat_id, size, quota)
         if not self._is_new(arrival, noting=refusal is None):
@@ -138,7 +139,7 @@ class Tables:
         return self._last_seq
 
     def _next_seq(self) -> int:
-        """Return the next number. No number is used again, not even after a rollback."""
+        """Return the next event number. No number is used again, not even after a rollback."""
         self._last_seq = seq = self._read_last_seq() + 1
         if not seq % _SET_ASIDE:
             self._sql.execute(SET_ASIDE, (seq + _SET_ASIDE,))
@@ -148,16 +149,17 @@ class Tables:
         """Undo the changes of the tally since `mark`, and drop the caches of chats."""
         self.tally.undo(mark)
         self._alone.clear()
-        self._alive_at = 0  # the last time of `note_alive` may not be stored any more
+        self._alive_at = 0  # the time that `note_alive` stored last may be rolled back
 
     def apply_all(self, writes: Sequence[Write]) -> None:
-        """Apply these writes. The writes of a frequent kind share one statement.
+        """Apply these writes, with one statement for all writes of a frequent kind.
 
         The order of writes of different frequent kinds may change, because these kinds are in different
         tables.
 
         Raises:
-            OneByOneError: a write can't be applied; nothing may be kept of the attempt.
+            OneByOneError: a write can't be applied. The caller must roll back, and apply the writes one by
+                one.
         """
         taken: list[Arrival] = []
         consumed: list[int] = []
@@ -233,17 +235,18 @@ class Tables:
                 self.journals.apply(write)
 
     def sweep(self, now: int) -> None:
-        """Delete old rows, a limited number at once to keep the batch short."""
+        """Delete old rows, up to a limit that keeps the batch short."""
         self._sweep_deliveries(now, _SWEPT)
-        # Store the last key: without it, a process that often restarts would check only the first rows.
+        # Store the last checked key: otherwise, a process that often restarts would check only the first
+        # rows.
         self._sql.execute(PUT_META, (_SWEPT_TO, self._swept_to or ""))
         raw: list[tuple[int]] = self._sql.execute(
             "DELETE FROM raw WHERE at < ? RETURNING length(body)", (now - self.retention.raw,)
         ).fetchall()
         self._lost_raw(raw)
         kept, most = self.retention, _SWEPT // 50
-        # Crashed conversations are kept at least as long as others. Otherwise, each sweep would have to
-        # search among the kept conversations for the crashed ones.
+        # Crashed conversations are kept at least as long as other conversations. Otherwise, each sweep would
+        # have to search for the crashed conversations among the kept conversations.
         self.journals.drop_ended(now - max(kept.crashed, kept.ended), most=most)
         if kept.ended < kept.crashed:
             self.journals.drop_ended(now - kept.ended, most=most, crashed=False)
@@ -251,14 +254,14 @@ class Tables:
             self.journals.keep_newest(kept.most_ended, most=most)
 
     def sweep_deliveries(self, now: int) -> None:
-        """Delete old deliveries: check a few rows for each delivery that was stored since the last sweep.
+        """Delete old deliveries. Check `_LOOKED_AT` rows for each delivery stored since the last sweep.
 
-        An index by age would save the search, but would cost one more page in the transaction of each event.
+        An index by age would save the search, but each event's transaction would write one more page.
         """
         self._sweep_deliveries(now, min(_LOOKED_AT * self.noted, _SWEPT))
 
     def _sweep_deliveries(self, now: int, most: int) -> None:
-        """Check about `most` deliveries, from the end of the last sweep or from the first key."""
+        """Check about `most` deliveries, and delete the old ones; begin where the last sweep ended."""
         if self._swept_to is None:
             self._swept_to = get_meta(self._sql, _SWEPT_TO) or ""
         self.noted, since = 0, self._swept_to
@@ -279,10 +282,11 @@ class Tables:
         self._sql.execute(PUT_META, ("alive", str(now)))
 
     def doubt_last_acknowledgements(self) -> None:
-        """Revoke the acknowledgements of the last second before a crash of the machine.
+        """After a crash of the machine, revoke the acknowledgements of the last second before the crash.
 
-        The crash came after the stored time at which the machine was up. A store without this time uses the
-        time of its newest delivery.
+        The exact time of the crash is unknown, but later than the last time that `note_alive` stored. So all
+        acknowledgements from one second before this stored time on are revoked. In a store without such a
+        time, the time of the newest delivery stands in.
         """
         alive = get_meta(self._sql, "alive")
         self._sql.execute(
@@ -293,11 +297,11 @@ class Tables:
         )
 
     def read_no_more(self, consumed: Collection[int]) -> None:
-        """Exclude these rows, and no others, from all reads, whether or not the rows can be deleted."""
+        """Exclude exactly these rows from all reads, even if the rows can't be deleted."""
         self._unread = consumed
 
     def catch_up(self, answered: Collection[str], consumed: Collection[int], now: int) -> None:
-        """Write the notes: deliveries that were answered, and rows that were consumed."""
+        """Write noted facts to the tables: mark answered deliveries, and delete consumed rows."""
         if consumed:
             self._consume(consumed)
         if answered:
@@ -352,9 +356,7 @@ class Tables:
             )
 
     def _is_new(self, arrival: Arrival, *, noting: bool) -> bool:
-        """Return whether an arrival is not in the store yet. With `noting`, also store the key of a new
-        arrival.
-        """
+        """Return whether an arrival is new to the store. With `noting`, also store a new arrival's key."""
         if arrival.key is None:
             return True
         delivery = (arrival.key, arrival.at, int(arrival.once))
@@ -375,7 +377,7 @@ class Tables:
         return None if row is None else AcceptedDelivery(at=row[0], acknowledged=bool(row[1]))
 
     def _is_group(self, arrival: Arrival) -> bool:
-        """Store the sender, and return whether two different senders have ever been seen in this chat."""
+        """Store the sender; return whether the store knows two different senders of this chat."""
         chat_id, sender_id = arrival.chat_id, arrival.sender_id
         known = self._alone.get(chat_id)
         if known is not None and sender_id in (None, known):
@@ -408,8 +410,8 @@ class Tables:
         self._alone.pop(chat_id, None)
         values = self._sql.execute("DELETE FROM data WHERE chat_id = ?", (chat_id,)).rowcount
         others = self._sql.execute("DELETE FROM senders WHERE chat_id = ?", (chat_id,)).rowcount
-        # The chat of an unreadable request isn't known: delete unreadable requests that contain the chat's
-        # number.
+        # The chat of an unreadable request isn't known: delete each unreadable request that contains this
+        # chat's number.
         raw: list[tuple[int]] = self._sql.execute(
             "DELETE FROM raw WHERE instr(body, CAST(? AS BLOB)) RETURNING length(body)", (str(chat_id),)
         ).fetchall()
@@ -448,7 +450,7 @@ class Tables:
         ]
 
     def setting(self, name: str) -> str | None:
-        """Return a small fact of the whole store; None if it was never stored."""
+        """Return the value of a setting of the whole store; None if the setting was never stored."""
         row: tuple[str] | None = self._sql.execute(
             "SELECT value FROM settings WHERE name = ?", (name,)
         ).fetchone()
@@ -462,7 +464,7 @@ class Tables:
         return dict(rows)
 
     def keyed(self, key: str, *, after: ChatId | None, limit: int) -> list[tuple[ChatId, str]]:
-        """Return the chats with an id above `after` that have a value under `key`, each with the value."""
+        """Return chats that have a value under `key`, each with this value; only ids above `after`."""
         behind, values = ("", (key, limit)) if after is None else (" AND chat_id > ?", (key, after, limit))
         rows: list[tuple[int, str]] = self._sql.execute(
             f"SELECT chat_id, {as_text('value')} FROM data WHERE key = ?{behind} ORDER BY chat_id LIMIT ?",

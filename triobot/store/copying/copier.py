@@ -1,17 +1,20 @@
-"""The copier: copies a store into a new store of another engine or place, which replaces the first store.
+"""The copier: copies a store into a new store of another engine or at another address. The copy then replaces
+the old store.
 
 No other process has either store open during the copying. Rows keep their numbers, because journals,
-payments, keys of signals and data of chats refer to them: a conversation has the number of its event. Numbers
-given after the copying are larger. The order of the steps ensures that a bot never runs on both stores:
+payments, keys of signals and data of chats refer to these numbers: a conversation has the number of its
+event. Events that come after the copying get larger numbers. The order of the steps ensures that a bot never
+runs on both stores:
 
-1. The transaction that makes the copy marks it as *half copied*. Only the copier opens such a copy.
-2. One transaction copies all rows, and counts them table by table. If the transaction fails, nothing was
+1. The transaction that makes the copy marks the copy as *half copied*. Only the copier opens such a copy.
+2. One transaction copies all rows, and counts the rows of each table. If the transaction fails, nothing was
    copied, and the same command begins again.
-3. The source gets a note of the copy's address: no bot starts on the source any more.
-4. The mark *half copied* is removed from the copy. If step 3 was the last, the same command does only this.
+3. The copy's address is stored in the source: no bot starts on the source any more.
+4. The mark *half copied* is removed from the copy. If the copying was interrupted after step 3, the same
+   command runs only this step.
 
 No data is lost by these steps, so no epoch begins: the bot goes on as after a stop. The notes that the
-source's last run left for the next run are not copied, so a kill while code ran is not counted.
+source's last run left for the next run are not copied. So a kill during that run doesn't raise a crash count.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ def copy_elsewhere(
 
     Raises:
         ConfigError: there is no source, or the target exists; names the remedy.
-        StoreError: one of the stores can't be used, or there is no room; neither store was marked.
+        StoreError: one of the stores can't be used, or there is no room; the same call can be repeated.
     """
     _check_address(origin)
     _check_address(target)
@@ -104,7 +107,7 @@ def _copy(source: CopyEnd, copy: CopyEnd, tell: Callable[[str], None]) -> int:
     last, expected = last_number(source.sql), [table.count(source.sql) for table in TABLES]
 
     def put_all() -> None:
-        # An attempt that ended after this transaction, and before the source was marked, has left its rows.
+        # Delete the rows of an earlier attempt that ended after this transaction and before step 3.
         for name in ("settings", *(table.name for table in TABLES)):
             sql.execute(f"DELETE FROM {name}")
         for table, many in zip(TABLES, expected, strict=True):
@@ -141,7 +144,7 @@ def _copy_table(source: CopyEnd, copy: CopyEnd, table: CopiedTable, tell: Callab
 def _pages(source: CopyEnd, table: CopiedTable) -> Iterator[Sequence[Row]]:
     pages = table.pages(source.sql)
     while True:
-        # Convert only the errors of the source here.
+        # Only a read of the source runs in this block: the block converts the source's errors.
         with source.reading():
             page = next(pages, None)
         if page is None:
@@ -150,7 +153,7 @@ def _pages(source: CopyEnd, table: CopiedTable) -> Iterator[Sequence[Row]]:
 
 
 def _finish(source: CopyEnd, copy: CopyEnd, where: str) -> None:
-    """Mark the source as moved, then the copy as complete; see the module's docstring."""
+    """Mark the source as moved, and then the copy as complete: steps 3 and 4 of the module's docstring."""
     if (name := get_meta(copy.sql, COPY_OF)) is None:
         return
 

@@ -42,7 +42,7 @@ class CopyEnd(Protocol):
         ...
 
     def reading(self) -> AbstractContextManager[None]:
-        """Return a context for reads outside `put`: converts errors of the engine."""
+        """Return a context manager for reads outside `put`; it converts the engine's errors to triobot's."""
         ...
 
     def number_from(self, last: int) -> None:
@@ -54,7 +54,7 @@ class CopyEnd(Protocol):
         ...
 
     def close(self) -> None:
-        """Close the store, so that others can open it; raises nothing."""
+        """Close the store, so that other processes can open the store; raises nothing."""
         ...
 
 
@@ -94,9 +94,10 @@ def open_end(address: str, stamp: Stamp, *, now: int, copying: Copying) -> CopyE
 
 
 def identity_of(address: str) -> str | None:
-    """Return the identity of the store at this address, however the address is written; None without a store.
+    """Return the identity of the store at this address; None without a store.
 
-    An empty file is no store: a killed copy may leave one.
+    Two addresses of the same store give the same identity. An empty file is no store: a killed copy may leave
+    an empty file.
 
     Raises: as `open_end`, if the server can't be queried.
     """

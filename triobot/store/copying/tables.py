@@ -20,7 +20,7 @@ class CopiedTable:
 
     Attributes:
         name: name of the table.
-        key: columns of the primary key; the rows are read in this order.
+        key: columns of the primary key; the rows are read in the order of these columns.
         rest: the other columns.
         weight: SQL for the number of bytes in a row's large columns.
     """
@@ -36,7 +36,7 @@ class CopiedTable:
         return self.key + self.rest
 
     def pages(self, sql: Sql) -> Iterator[Sequence[Row]]:
-        """Yield all rows in the order of their keys, in pages of limited size."""
+        """Yield all rows in the order of the primary key, in pages of limited size."""
         key, marks = ", ".join(self.key), ", ".join("?" * len(self.key))
         columns = f"SELECT {', '.join(self.columns)} FROM {self.name}"
         behind: Row = ()
@@ -129,4 +129,4 @@ TABLES: Final = (
     CopiedTable("receivers", ("n", "position"), ("chat_id", "gone")),
     CopiedTable("raw", ("n",), ("at", "reason", "content_type", "body"), "length(body)"),
 )
-"""In this order, unreadable rows are found before much is copied."""
+"""In this order, the copier finds unreadable rows before it has copied many rows."""
