@@ -196,7 +196,7 @@ def copy_store(
 
 
 def untrue_rows(connection: sqlite3.Connection) -> Iterator[str]:
-    """Yield problems that integrity_check doesn't find: values of a wrong type, then violations of `_RULES`."""
+    """Yield problems that integrity_check doesn't find: values of a wrong type, then broken `_RULES`."""
     columns: list[tuple[str, str, str]] = connection.execute(
         "SELECT m.name, c.name, lower(c.type) FROM sqlite_master m, pragma_table_info(m.name) c"
         " WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'"

@@ -165,7 +165,7 @@ class BroadcastTables:
             self._sql.execute("UPDATE broadcasts SET content = '' WHERE n = ?", (n,))
 
     def forget(self, chat_id: ChatId) -> int:
-        """Delete a chat's rows. Subtract 1 from the total of each broadcast in which the chat has no outcome."""
+        """Delete a chat's rows. Subtract 1 from the total of each broadcast where the chat has no outcome."""
         rows: list[tuple[int, int]] = self._sql.execute(
             "DELETE FROM receivers WHERE chat_id = ? RETURNING n, gone", (chat_id,)
         ).fetchall()

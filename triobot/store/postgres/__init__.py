@@ -1,17 +1,17 @@
 """Stores in PostgreSQL, each used by one process at a time. The extra ``postgres`` installs the needed
 packages.
 
-The tables, their statements and the writer are the same as for SQLite. These modules contain the differences:
+The tables, the statements and the writer are the same as for SQLite. These modules contain the differences:
 
 * `dialect` translates statements, and `stream` sends them.
 * `session` makes connections, and `server` checks a server's settings.
 * `history` detects what a failover may have lost.
-* `transactions` runs each transaction under its fence, and finds the outcome of a COMMIT whose answer was
-  lost.
+* `transactions` runs each transaction under the store's fence, and finds the outcome of a COMMIT whose answer
+  was lost.
 * `schemas` makes a store's schema, and `opened` opens a store.
 * `ownership` decides which process owns a store.
 * `admitting` accepts events in every process, and `orders` carries operators' requests to the owner.
-* `threads` abandons a server that doesn't answer.
+* `threads` runs calls to the server, and abandons a server that doesn't answer.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ async def open_postgres(
 ) -> AsyncGenerator[Store, None]:
     """Open the store at this address while the block runs; make its schema if there is none.
 
-    When a method has returned, its writes are committed, as durably as the server is configured.
+    When a method of the store returns, its writes are committed, as durably as the server is configured.
 
     The block is cancelled if another process takes the store over, or if the outcome of a COMMIT remains
     unknown for half a minute. LeaseLostError or StoreCorruptError is then raised from the block.
 
     Args:
         place: the address without ``postgresql:``; see `read_address`.
-        stamp: platform and bot; a new store is bound to them. None: the store may belong to any bot, and must
+        stamp: platform and bot; a new store is bound to both. None: the store may belong to any bot, and must
             exist.
         clock: the time of day.
         retention: how long the store keeps data that is no longer needed.
-        visit: whether a tool opens the store, and not the bot. A visit doesn't change whether the bot stopped
-            cleanly.
+        visit: whether a tool, and not the bot, opens the store. A visit doesn't change the record of the
+            bot's last stop.
 
     Raises:
         ConfigError: the address can't be parsed, the server or database is unsuitable, the server refused the
@@ -77,9 +77,9 @@ async def open_postgres(
         StoreAwayError: the server can't be reached.
         StoreLockedError: another process has the store open.
         StoreVersionError: a newer triobot made the store.
-        StoreCorruptError: the schema is another program's, and was left alone.
+        StoreCorruptError: the schema is another program's; the schema was not changed.
 
-    Cancellation: *forceful*: leaving the block always closes the store, after the jobs that were handed over.
+    Cancellation: *forceful*: leaving the block always closes the store, after all accepted jobs are done.
     """
     address = read_address(place)
     opened = await ask(partial(open_here, address, stamp, now=clock.now(), retention=retention, visit=visit))
@@ -96,10 +96,10 @@ async def open_postgres(
 
 
 async def wait_free_postgres(place: str, *, taken: Callable[[], None]) -> None:
-    """Wait until no process owns the store at this address, or there is no store.
+    """Wait until no process owns the store at this address; a missing store counts as free.
 
-    Another process may take the store before the caller does. While the server can't be reached, the wait
-    goes on, and the log mentions the outage once.
+    After the return, another process may take the store before the caller does. While the server can't be
+    reached, the wait goes on, and one warning of the outage is logged.
 
     Args:
         taken: called once, if a process owns the store.
@@ -155,7 +155,7 @@ def _look(connection: Connection) -> bool:
 
 
 async def is_made_postgres(place: str) -> bool:
-    """Return whether there are tables in the schema of this address.
+    """Return whether the schema at this address has any tables.
 
     Raises: as `open_postgres`.
     """

@@ -31,7 +31,7 @@ class PostgresAddress:
     Attributes:
         conninfo: libpq's connection string, without a password.
         schema: the schema of the store.
-        accept_loss: whether a server may be used that can lose acknowledged commits.
+        accept_loss: whether the server may be one that can lose acknowledged commits.
         hosts: number of servers in the address.
     """
 
@@ -44,12 +44,12 @@ class PostgresAddress:
 def read_address(place: str) -> PostgresAddress:
     """Parse the part of an address after ``postgresql:``.
 
-    The part after ``?`` may contain ``schema=NAME`` and ``accept-loss``; an address with ``//`` may also
-    contain libpq's parameters there.
+    The part after ``?`` may contain ``schema=NAME`` and ``accept-loss``. In an address with ``//``, this part
+    may also contain libpq's parameters.
 
     Raises:
-        ConfigError: the address can't be parsed, or contains a password. The error repeats nothing of the
-            address.
+        ConfigError: the address can't be parsed, or contains a password. The error's text repeats no part of
+            the address.
     """
     body, _, query = place.partition("?")
     schema, accept_loss = SCHEMA, False
@@ -86,7 +86,7 @@ def read_address(place: str) -> PostgresAddress:
 
 
 def from_the_other_end(conninfo: str) -> dict[str, Any]:
-    """Return parameters with the hosts in reverse order, to connect to the last usable server."""
+    """Return `conninfo` as parameters, with the hosts in reverse order, to connect to the last usable server."""
     given = conninfo_to_dict(conninfo)
     for name in ("host", "hostaddr", "port"):
         if name in given:

@@ -1,20 +1,20 @@
-"""Admission: accepts events into a store in any process, whichever process owns the store.
+"""Admission: every process of a bot, owner or standby, inserts events into the store's inbox.
 
 An event is in the inbox before its 200, and the owner of the store reads the event there. So a standby
-process refuses no event, and an owner that dies leaves no event unread.
+process refuses no event, and no event is lost if the owner dies.
 
 One transaction inserts all events that have arrived. After any error, the same batch is sent again. The
-repetition finds the keys that the first attempt has stored, so it needs neither a count of commits nor the
-owner's lock. By the server's clock, an event is inserted within `ADMITTED_WITHIN` seconds of its arrival, or
-never. Without this limit, a delayed or repeated batch might insert an event too late: the platform may have
-repeated the event to another process, and that process may have answered the event and forgotten it. Within
-the limit, the time of arrival distinguishes two equal events: a user's second message arrives after the 200
-of the first message. The note that a 200 was written is sent again too, and applies only to deliveries that
-arrived before that note.
+repetition finds the keys that the first attempt has stored, so the transaction needs neither a count of
+commits nor the owner's lock. By the server's clock, an event is inserted within `ADMITTED_WITHIN` seconds of
+its arrival, or never. Without this limit, a delayed or repeated batch might insert an event too late: the
+platform may have repeated the event to another process, and after that process's 200, the late event would
+count as a new event. Within the limit, the time of arrival distinguishes two equal events: a user's second
+message arrives after the 200 of the first message. The fact that a 200 was written is sent again too, and
+applies only to deliveries that arrived no later than the answered delivery.
 
-Event numbers are taken under one lock, which a transaction holds until it ends. So rows become visible in the
-order of their numbers, and the owner never reads a row before an earlier one. No transaction waits longer for
-the lock than a commit takes.
+A transaction takes event numbers under one lock, and keeps this lock until the transaction ends. So rows
+become visible in the order of their numbers, and the owner never reads a row before a row with a smaller
+number. No transaction waits longer for the lock than a commit takes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ from .session import Connection, Session, connect, make_connection, named
 from .threads import ask
 
 ADMITTED_WITHIN: Final = 5.0
-"""Time limit for inserting an event, in seconds; a proxy must wait longer than this."""
+"""Time limit for inserting an event, in seconds. A proxy before the webhook must wait longer than this limit.
+"""
 MOST_AT_ONCE: Final = 500
 MOST_BYTES: Final = 1024 * 1024
 _MOST_KNOWN: Final = 10_000
@@ -126,7 +127,7 @@ _MAY_WRITE: Final = (
 
 @attrs.define(eq=False)
 class _ToAdmit:
-    """An event to be inserted, the steady-clock time of its deadline, and the result."""
+    """An event to be inserted, the deadline by the steady clock, and the result."""
 
     arrival: Arrival
     quota: Quota
@@ -146,10 +147,10 @@ class Admission:
 
     Attributes:
         process: name of this process for people.
-        store: the store itself, while this process owns it.
-        news: called when this process has inserted events; never waits.
-        heard: called with three times: `steady_time` before the server's clock was read, the server's time of
-            day, and `steady_time` afterwards. Called in any thread.
+        store: the store itself, while this process owns the store; else None.
+        news: called when this process has inserted events; must not wait.
+        heard: called after each reading of the server's clock, in any thread, with three times: `steady_time`
+            before the reading, the server's time of day, and `steady_time` after the reading.
     """
 
     def __init__(self, address: PostgresAddress) -> None:
@@ -160,8 +161,8 @@ class Admission:
         self._ahead: int | None = None
         self._ask_clock_at = 0
         self._waiting: list[_ToAdmit] = []
-        # Arrival times by key. `_came` has the events whose 200 is not written yet; `_answered` has the
-        # events whose 200 is written.
+        # Arrival times by key: in `_came`, of events whose 200 is not written yet; in `_answered`, of events
+        # whose 200 is written, until the store has this fact.
         self._came: dict[str, int] = {}
         self._answered: dict[str, int] = {}
         self._some = trio.Event()
@@ -183,8 +184,8 @@ class Admission:
         """Insert an event. The owner of the store handles the event.
 
         Raises:
-            StoreAwayError: the event could not be inserted in time, and never will be. If the answer to a
-                COMMIT was lost, the event may be in the inbox already; a repetition finds its key there.
+            StoreAwayError: the event was not inserted in time, and never will be. If the answer to a COMMIT
+                was lost, the event may be in the inbox already; the platform's repetition is then dropped.
 
         Cancellation: *ambiguous*.
         """
@@ -230,7 +231,7 @@ class Admission:
         await self.ask(keep)
 
     def note_answered(self, key: str) -> None:
-        """Note that the 200 of a delivery was fully written. Never waits."""
+        """Note that the 200 of the delivery with this key was fully written. Never waits."""
         if (came := self._came.pop(key, None)) is not None:
             self._answered[key] = came
             self._some.set()
@@ -241,9 +242,9 @@ class Admission:
             await trio.sleep(_NOTED_WITHIN)
 
     async def check(self) -> None:
-        """Write a value again that the database has, to check that the database commits now.
+        """Check that the database commits now, by writing a stored value again.
 
-        A read would succeed even while commits wait for a standby that is gone.
+        A read would succeed even while commits wait for a synchronous standby that is gone.
 
         Raises:
             StoreAwayError: the database doesn't answer.
@@ -251,13 +252,13 @@ class Admission:
         await self.ask(lambda connection: connection.execute(_AGAIN))
 
     def statistics(self) -> StoreStatistics:
-        """Return the store's counts, if this process owns the store; otherwise zeros."""
+        """Return the store's counts if this process owns the store; otherwise return zeros."""
         return _NOTHING if self.store is None else self.store.statistics()
 
     async def settings(self, stamp: Stamp) -> Mapping[str, str]:
         """Read the store's settings and the server's time of day, whichever process owns the store.
 
-        Under the name "" the result has the digests of the newest code's sources.
+        The result also has, under the name "", the digests of the newest build's sources.
 
         Raises:
             ConfigError, StoreError: the store is another bot's, or this triobot or this role can't use it.
@@ -282,7 +283,7 @@ class Admission:
         return found
 
     async def ask(self, work: Callable[[Connection], object]) -> None:
-        """Run `work` over a session of its own.
+        """Run `work` in a worker thread, over a new connection.
 
         Raises:
             StoreAwayError: `work` could not be done now, or the server doesn't answer in time.
@@ -300,7 +301,7 @@ class Admission:
     # --- the task
 
     async def run(self) -> None:
-        """Insert events until cancelled; events of the last batch may be in the inbox or not."""
+        """Insert events until cancelled. It is then unknown whether the last batch's events are inserted."""
         try:
             while True:
                 with trio.move_on_after(_ASK_CLOCK_EVERY / 1000):
@@ -330,7 +331,7 @@ class Admission:
         return batch
 
     async def _admit(self, batch: Sequence[_ToAdmit]) -> None:
-        """Insert a batch, repeatedly until it succeeds; fail events that have waited too long."""
+        """Insert a batch, and repeat after each error; fail events that have waited too long."""
         answered = dict(self._answered)
         why = StoreAwayError(f"the server of the store {named(self._address)} doesn't answer in time")
         while True:
@@ -339,19 +340,19 @@ class Admission:
                 with trio.CancelScope() as self._attempt:
                     answers = await ask(partial(self._send, batch, answered), self._connection)
                 if answers is None:
-                    raise why  # an error that the server gave before says more
+                    raise why  # an earlier error of the server, if there was one, explains more
             except (TriobotError, psycopg.Error) as error:
                 if self._connection is not None:
                     self._connection.close()
                 self._connection = self._ahead = None
-                if not isinstance(error, psycopg.errors.DivisionByZero):  # else: the deadline has passed
+                if not isinstance(error, psycopg.errors.DivisionByZero):  # raised behind the deadline
                     why = self._away(error)
                 late = [one for one in batch if steady_time() >= one.until]
                 for one in late:
                     one.fail(why)
                 batch = [one for one in batch if one not in late]
                 if not batch:
-                    return  # answers that aren't stored yet go with the next batch
+                    return  # the next batch stores the remaining facts about written 200s
                 await trio.sleep(_AGAIN_SECONDS)
                 continue
             for key, came in answered.items():
@@ -371,7 +372,7 @@ class Admission:
         return StoreAwayError(f"the store {named(self._address)} is away: {first_line(error)}")
 
     async def watch(self) -> None:
-        """End each attempt that the server doesn't answer in time, until cancelled."""
+        """Cancel each attempt that the server doesn't answer in time; runs until cancelled."""
         while True:
             await trio.sleep(_LOOK_SECONDS)
             asked = [one for one in self._sent if not one.over.is_set()] or self._waiting
@@ -396,7 +397,7 @@ class Admission:
             self._connection = connect(self._address)
             self._connection.execute(_NAME, prepare=False)
         connection = self._connection
-        # The clock is read every few seconds, however many events come.
+        # Read the server's clock every few seconds, however many events come.
         if self._ahead is None or steady_time() >= self._ask_clock_at:
             self._hear_clock(connection)
         if not (batch or answered):
@@ -460,12 +461,13 @@ def admission_at(place: str) -> Admission:
 
 
 async def hear_news(address: PostgresAddress, node: int, tell: Callable[[], None], answer: CarryOut) -> None:
-    """Call `tell` when another process may have inserted events, and answer orders, until cancelled.
+    """Call `tell` when another process may have inserted events, and `answer` for each order of an operator.
 
-    After a lost notification, `tell` is called half a second late.
+    Runs until cancelled. After a lost notification, `tell` is called half a second late.
 
     Args:
-        node: the number of this process, to which the orders are addressed.
+        node: the number of this process, which is the store's owner.
+        answer: carries out an order.
     """
     connection: Connection | None = None
     in_hand: set[int] = set()

@@ -1,8 +1,8 @@
 """Translation of the store's statements into PostgreSQL's dialect. Pure.
 
-Most statements run on both databases (see `triobot.store.sql`). The differences are here: placeholders, names
-of types, and a few expressions that have no common form. Text is compared byte by byte, as in SQLite,
-whatever the database's own collation is.
+Most statements run on both databases (see `triobot.store.sql`). This module translates the differences:
+placeholders, names of types, and a few expressions that have no common form. The translated schema compares
+text byte by byte, as SQLite does, whatever the database's own collation is.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Final
 from ..journal_rows import APPEND, FITS, LIVE
 from ..rules import NAMING
 
-# An array, because a join might scan the whole table: the join's plan may have been made when the table was
-# small.
+# An array instead of a join: the server may have planned a join for a small table, and would then scan the
+# whole table.
 _LISTED: Final = "ARRAY(SELECT value::bigint FROM jsonb_array_elements_text(?::jsonb) AS listed (value))"
 _LIVE_HERE: Final = "SELECT count(*) FROM conversations WHERE chat_id = inbox.chat_id AND ended_at IS NULL"
 _OTHERWISE: Final = (
@@ -26,8 +26,8 @@ _OTHERWISE: Final = (
         " OR key ~ (':' || ?1::text || '/[0-9].*/')",
     ),
     ("instr(body, CAST(? AS BLOB))", "position(convert_to(?::text, 'UTF8') in body) > 0"),
-    # This form counts the conversations for each row. With EXISTS, the planner might read and hash the whole
-    # table.
+    # This form counts the chat's conversations for each inbox row. With EXISTS, the planner might read and
+    # hash the whole table of conversations.
     (LIVE.format(chat="inbox.chat_id"), f"({_LIVE_HERE}) > 0"),
     ("NOT IN (SELECT value FROM json_each(?))", f"<> ALL ({_LISTED})"),
     ("IN (SELECT value FROM json_each(?))", f"= ANY ({_LISTED})"),
@@ -41,8 +41,8 @@ _TYPES: Final = (
     (" WITHOUT ROWID", ""),
 )
 _VALUE: Final = re.compile(r"\?([0-9]*)")
-# The planner rates all indexes of a small table alike, and may choose an index with all conversations that
-# have not ended. This form of the condition matches no such index.
+# For a small table, the planner may choose an index of all conversations that have not ended, and not the
+# primary key. This form of the condition matches no such index.
 _NOT_ENDED: Final = "coalesce(ended_at, -1) = -1"
 _BY_ID: Final = re.compile(r"(\bid = \?[0-9]* AND )ended_at IS NULL")
 _HINT: Final = re.compile(r" INDEXED BY \w+")
@@ -73,11 +73,8 @@ def translated_schema(statement: str) -> bytes:
 
 @cache
 def surely(statement: str) -> bytes:
-    """Translate a statement of the tables. The translated statement fails if it doesn't change exactly one
-    row.
-    """
-    # PostgreSQL skips the rest of a stream after an error. So a wrong number of rows must cause an error,
-    # here a division by zero: the COMMIT after the error is then skipped too. There is no other way to make a
-    # COMMIT in the same stream conditional.
+    """Translate a statement of the tables into a form that fails unless the statement changes one row."""
+    # A wrong number of rows causes a division by zero. After an error, PostgreSQL skips the rest of a stream,
+    # and so the COMMIT too. There is no other way to make a COMMIT in the same stream conditional.
     changed = translated(statement).decode()
     return f"WITH done AS ({changed} RETURNING 1) SELECT 1 / (count(*) = 1)::int FROM done".encode()

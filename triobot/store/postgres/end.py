@@ -20,7 +20,7 @@ from .schemas import is_there
 from .session import connect, named
 
 _NUMBER: Final = b"SELECT setval('numbers', $1)"
-# Inserting rows with given numbers doesn't move the sequences of these tables.
+# Tables whose rows are copied with their numbers. Such inserts don't move the tables' sequences.
 _COUNTED: Final = ("raw", "broadcasts")
 
 
@@ -35,7 +35,7 @@ def open_postgres_end(place: str, stamp: Stamp, *, now: int, copying: Copying) -
 
 
 def identity_of_postgres(place: str) -> str | None:
-    """Return the identity of the store at this address, from whichever server answers; None if there is no
+    """Return the identity of the store at this address, which is the same on all its servers; None without a
     store.
 
     Raises: as `triobot.store.postgres.open_postgres`.
@@ -45,7 +45,7 @@ def identity_of_postgres(place: str) -> str | None:
         try:
             return store_of(connection) if is_there(connection, address) else None
         except psycopg.errors.UndefinedTable:
-            return named(address)  # another program's tables: the caller reports them when it opens the store
+            return named(address)  # tables of another program: opening the store reports these tables
         except psycopg.Error as error:
             raise for_the_opener(error, named(address), connection.info.user) from error
 
@@ -68,7 +68,7 @@ class PostgresEnd:
         return self._sql
 
     def put(self, work: Callable[[], object]) -> None:
-        """Run `work` in a transaction of its own, under the fence."""
+        """Run `work` in a separate transaction, under the fence."""
         session = self._opened.sql
 
         def do() -> None:

@@ -33,7 +33,7 @@ _PASSING: Final = (
     errors.LockNotAvailable,
     errors.InsufficientResources,
 )
-# A right, a table, a column or the schema that was there before is missing, or the server finds damage.
+# Codes for a missing right, table, column or schema, and the prefix of the codes for damage.
 _GONE: Final = frozenset({"42501", "42P01", "42703", "3F000"})
 _DAMAGE: Final = "XX"
 _OF_THE_CONNECTION: Final = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
@@ -62,11 +62,11 @@ def first_line(error: BaseException) -> str:
 
 
 def ends_the_session(error: Exception) -> bool:
-    """Return whether the session ended with this error, even if libpq hasn't noticed yet.
+    """Return whether the session ended with this error, even if libpq still reports an open connection.
 
-    When the server ends a session, libpq may read the server's last message, or only find the connection
-    closed. An error without a code belongs to the connection, with two exceptions: the client refuses a
-    value, or skips a statement after an error in a pipeline.
+    When the server ends a session, libpq either reads the server's last message, with a code, or only finds
+    the connection closed. So an error without a code means a closed connection, with two exceptions: psycopg
+    refuses a value, or skips a statement after an error in a pipeline.
     """
     if not isinstance(error, psycopg.Error) or isinstance(error, errors.PipelineAborted):
         return False
@@ -76,7 +76,7 @@ def ends_the_session(error: Exception) -> bool:
 
 
 def ends_the_store(error: Exception) -> bool:
-    """Return whether the store must not be used after this error, although the session goes on."""
+    """Return whether the store must not be used after this error, although the session still lives."""
     code = (error.sqlstate or "") if isinstance(error, psycopg.Error) else ""
     return code in _GONE or code.startswith(_DAMAGE)
 
@@ -103,7 +103,7 @@ def _caused(failure: TriobotError, error: Exception) -> TriobotError:
 
 
 def for_the_connector(error: psycopg.Error, name: str) -> TriobotError:
-    """Convert an error of connecting: ConfigError for a wrong configuration, else StoreAwayError."""
+    """Convert an error of connecting to ConfigError for a wrong configuration, else to StoreAwayError."""
     text = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
     for words, why in _AT_CONNECT:
         if words in text:

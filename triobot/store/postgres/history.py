@@ -1,13 +1,13 @@
-"""A server's history: the identity of its files, and their timeline.
+"""A server's history: the identity of the server's files, and their timeline.
 
-Promoting a standby to primary begins another timeline, and so does a recovery to a point in time. The last
-acknowledged commits may be missing in the new timeline. Only a process that had the store open at that time
-can detect a missing commit, because the process knows the number of its commits.
+The promotion of a standby to primary begins a new timeline, and so does a recovery to a point in time. The
+last acknowledged commits may be missing in the new timeline. Only a process that had the store open at that
+time can detect a missing commit, because the process knows the number of its commits.
 
-A primary in an earlier timeline than another primary is an old primary, which was not stopped when the other
-server was promoted. For each address, a process remembers the latest timeline that it has seen, and doesn't
-use a server in an earlier timeline. A copy that was restored for another purpose also has a later timeline,
-but another address.
+If two primaries are in different timelines, the primary in the earlier timeline is an old one, which was not
+stopped when the other server was promoted. For each address, a process remembers the latest timeline that it
+has seen, and doesn't use a server in an earlier timeline. A copy that was restored for another purpose also
+has a later timeline, but another address.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ _log: Final = logging.getLogger("triobot.store")
 _SHORT: Final = 2
 """Timeout of the additional connection that looks for a later primary, in seconds; libpq's minimum."""
 _REST: Final = 10.0
-"""Number of seconds for which the additional connection isn't tried again after a host was silent."""
+"""Number of seconds for which the additional connection isn't tried again after a host didn't answer."""
 
-# Identifies the server's files, the timeline, and the table, which is another table after loading a dump.
+# Identifies the server's files, the timeline, and the table `owner`. After loading a dump, this table has
+# another oid.
 _HISTORY: Final = (
     b"SELECT concat_ws('/', (SELECT system_identifier FROM pg_control_system()),"
     b" substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), 'owner'::regclass::oid)"
 )
-# Safe without the fence: a process that takes the store at the same time either begins an epoch, or finds
-# this value, which is right for this process too.
+# Safe without the fence, even if another process takes the store at the same time. That process either begins
+# an epoch, or reads this value; and the value is right for that process too.
 _GO_ON: Final = b"UPDATE meta SET value = $1 WHERE name = 'history' AND value <> $1"
 _TIMELINE: Final = (
     b"SELECT system_identifier::text, CASE WHEN NOT pg_is_in_recovery()"
@@ -46,22 +47,22 @@ _TIMELINE: Final = (
 
 
 def history_of(connection: psycopg.Connection[TupleRow]) -> str:
-    """Return the identity of the server's history; when it changes, acknowledged commits may be missing."""
+    """Return the identity of the server's history. In a new history, acknowledged commits may be missing."""
     row = connection.execute(_HISTORY, prepare=False).fetchone()
     assert row is not None
     return str(row[0])
 
 
 def store_of(connection: psycopg.Connection[TupleRow]) -> str:
-    """Return the store's identity, `cluster/table`; the same on a primary and on standbys."""
+    """Return the store's identity, `cluster/table`; the same on a primary and on its standbys."""
     cluster, _, table = history_of(connection).split("/")
     return f"{cluster}/{table}"
 
 
 def go_on(connection: psycopg.Connection[TupleRow], name: str) -> None:
-    """Store that the server's current history lacks no commit; log a warning for a new history.
+    """Store that the server's current history lacks no commit; log a warning if the history is new.
 
-    Call this only in a process that has verified its number of commits, under its fence.
+    To be called only by a process that has verified its number of commits under its lock.
     """
     if connection.execute(_GO_ON, (history_of(connection),)).rowcount:
         _log.warning(
@@ -77,9 +78,9 @@ class _Found:
     Attributes:
         place: host and port.
         cluster: identity of the server's files.
-        timeline: the timeline in which the server writes; None: the server is a standby.
-        began: start time of the server, to a microsecond: identifies a server with several names or
-            proxies.
+        timeline: the timeline in which the server writes; None for a standby.
+        began: start time of the server, to a microsecond. Identifies a server that is reachable under several
+            names or through proxies.
     """
 
     place: str
@@ -97,10 +98,10 @@ def _find(connection: psycopg.Connection[TupleRow]) -> _Found:
 
 
 def check_timeline(connection: psycopg.Connection[TupleRow], address: PostgresAddress, name: str) -> None:
-    """Check that no other server of the address has become the primary after this one.
+    """Check that no other server of the address is a later primary than the connected server.
 
     libpq connects to the first primary in the address. A second connection, with the hosts in reverse order,
-    finds the last primary.
+    finds the last primary in the address.
 
     Args:
         name: name of the store, for the error.
@@ -133,7 +134,7 @@ def check_timeline(connection: psycopg.Connection[TupleRow], address: PostgresAd
 
 
 def _last_of(address: PostgresAddress) -> _Found | None:
-    """Return the last primary among several hosts; None: unknown, or a host doesn't answer."""
+    """Return the last primary among the address's hosts; None if none is found, or a host doesn't answer."""
     if SEEN.silent(address.conninfo):
         return None
     given: dict[str, Any] = {
@@ -156,8 +157,8 @@ def _last_of(address: PostgresAddress) -> _Found | None:
 class Timelines:
     """This process's observations of servers; usable in any thread.
 
-    For each address and cluster: the latest timeline, and when it was first seen. For each address: when one
-    of its hosts last failed to answer.
+    For each address and cluster: the latest timeline, and when this timeline was first seen. For each
+    address: when one of the hosts last failed to answer.
     """
 
     def __init__(self) -> None:
@@ -174,7 +175,7 @@ class Timelines:
             return max(timeline, latest)
 
     def seconds(self, conninfo: str, cluster: str) -> float:
-        """Return for how long the latest timeline has been known."""
+        """Return for how many seconds this process has known the latest timeline."""
         with self._lock:
             return time.monotonic() - self._latest[conninfo, cluster][1]
 
@@ -184,7 +185,7 @@ class Timelines:
             self._silent[conninfo] = time.monotonic()
 
     def silent(self, conninfo: str) -> bool:
-        """Return whether a host of this address failed to answer a short time ago."""
+        """Return whether a host of this address failed to answer in the last `_REST` seconds."""
         with self._lock:
             at = self._silent.get(conninfo)
         return at is not None and time.monotonic() < at + _REST

@@ -1,10 +1,10 @@
-"""Opened stores: a store's schema, and the session that owns it.
+"""Opened stores: the session that owns a store, and the steps of opening and closing the store.
 
-The order matters. The server is checked before it gets any query. The schema is identified as this bot's, in
-a readable version, before anything is written. One transaction takes the store, migrates it and counts the
-run, under the lock of the owner's row. So the opening either makes this process the owner, or leaves no
-trace. From then on, the session's lock prevents writes by a process that has lost the store without noticing
-(`ownership`).
+The order of the opening matters. The server is checked first. Before any write, the schema is identified as
+this bot's, in a version that this code can use. One transaction takes the store, migrates the schema and
+counts the run, while the owner's row is locked. So the opening either makes this process the owner, or
+changes nothing. From then on, a commit needs this session's lock: a process that has lost the store without
+noticing can't write (`ownership`).
 """
 
 from __future__ import annotations
@@ -59,36 +59,36 @@ from .transactions import PostgresTransactions
 from .work_file import take_work_file
 
 _log: Final = logging.getLogger("triobot.store")
-# Runs of this process that ended while the server was away; see `acquit_late`.
+# Stores that this process closed while the server was away; see `acquit_late`.
 _unacquitted: Final[list[OpenedStore]] = []
 _ours: Final[dict[int, int | None]] = {}
-"""Numbers of all nodes that this process is or was, since a process in another container may have the same
-name. Value: the number of commits of a node that was closed while the server was away, or None."""
+"""All node numbers that this process has or had. The name doesn't identify this process: a process in another
+container may have the same name. The value is None, or, for a node that was closed while the server was away,
+its number of commits."""
 
 _OWNER: Final = b"SELECT id, name FROM owner"
 _LOCK: Final = b"SELECT id FROM owner FOR UPDATE"
 _TELL: Final = b"SELECT pg_notify($1, '')"
 PATIENCE: Final = SECONDS + 1
-"""How long opening a store waits for an owner that may just have died, in seconds."""
+"""How long `open_here` waits for an owner that may just have died, in seconds."""
 _LOOK_AGAIN: Final = 0.05
 _LEAP: Final = f"SELECT setval('numbers', (last_value / {LEAP} + 1) * {LEAP}) FROM numbers".encode()
 
 
 def channel_of(address: PostgresAddress) -> str:
-    """Return the channel for notifications that a store has no owner any more."""
+    """Return the channel on which a closing owner notifies waiting processes that the store is free."""
     return f"{address.schema} is free"
 
 
 @final
 class OpenedStore:
-    """An open store, to be served; implements `triobot.store.table_store.Opened`.
+    """An open store; implements `triobot.store.table_store.Opened`.
 
     Attributes:
         name: name of the store in logs and errors.
         opening: facts about this run and the previous run.
         node: the number of this process.
-        sql: runs statements; only for this class, or for a tool that has the store alone and doesn't serve
-            the store.
+        sql: runs statements; only for this class, or for a tool that uses the store without `serve`.
         address: the store's address.
     """
 
@@ -97,7 +97,7 @@ class OpenedStore:
         self.opening = Opening(boot=0, at=0)
         self.tables = PostgresTables(session, numbers_key(address))
         self.notes = WorkNotes()
-        # The lock is reentrant: a tool that has the store alone runs queries inside a `put`.
+        # The lock is reentrant: a tool runs queries inside a `put`, which has the lock already.
         self.turn = threading.RLock()
         self.address = address
         self.sql = session
@@ -116,24 +116,22 @@ class OpenedStore:
         return self._transactions
 
     def held(self) -> float:
-        """Return the number of seconds for which this process will certainly still own the store; 0 if it may
-        have lost the store.
+        """Return for how many seconds this process will certainly still own the store; 0 if the store may be
+        lost already.
         """
         return 0.0 if self._lease is None else self._lease.held()
 
     def on_loss(self, tell: Callable[[], None]) -> None:
-        """Call `tell`, in any thread, when another process has taken the store; at once if that has already
-        happened.
+        """Register a function that is called, in any thread, when another process has taken the store.
+
+        If the store is lost already, `tell` is called at once.
         """
         self._tell_lost = tell
         if self.transactions.broken is not None:
             tell()
 
     def _look(self, speak: bool) -> bool:
-        """Return whether the session lives.
-
-        If `speak`, also send a query. If a commit uses the session, no query is needed.
-        """
+        """Return whether the session lives. With `speak`, also send a query, unless a batch uses the session."""
         if self.turn.acquire(blocking=False):
             try:
                 if not self._closed.is_set():
@@ -153,7 +151,7 @@ class OpenedStore:
         visit: bool,
         copying: Copying | None = None,
     ) -> None:
-        """Make the schema if needed, take the store, migrate it, and count this run.
+        """Make the schema if needed, take the store, migrate the schema, and count this run.
 
         Args:
             copying: role of the store in a copy; see `check_whole`.
@@ -167,8 +165,8 @@ class OpenedStore:
         run(b"BEGIN")
         try:
             self._take()
-            # Check this under the lock: the previous owner may have been a copy that finished while this
-            # process waited for the lock.
+            # Check under the lock: the previous owner may have been `triobot store copy`, which may have
+            # finished while this process waited.
             check_whole(self.sql, self.name, copying)
             migrate(self.sql)
             self._note_history(now)
@@ -200,10 +198,10 @@ class OpenedStore:
             raise
 
     def _take(self) -> None:
-        """Lock the owner's row, and remove an owner that is dead.
+        """Lock the owner's row, and delete the commit count of a dead owner.
 
-        If the server has another history, the owner's lock didn't survive the failover. The owner then gets
-        more time to come back, and to prove by its count that no commit is missing.
+        A failover gives the server another history, and frees the owner's lock. The owner then gets more time
+        to make a new session, and to prove by its count that no commit is missing.
 
         Raises:
             StoreLockedError: the owner lives, or may live.
@@ -224,8 +222,8 @@ class OpenedStore:
 
     def _lock_row(self) -> None:
         try:
-            # A process that locks the row is alive: the process commits, or the server's timeout soon ends
-            # its transaction.
+            # Don't wait: a process that has locked the row is alive, or the server's timeout soon ends its
+            # transaction.
             self.sql.run(_LOCK + b" NOWAIT")
         except errors.LockNotAvailable:
             raise self._locked(None) from None
@@ -241,7 +239,7 @@ class OpenedStore:
         return locked(self.name, who, here=owner in _ours)
 
     def _count(self, now: int, *, visit: bool) -> Opening:
-        """Count this run, and how many runs before it have crashed; see `acquit`."""
+        """Count this run, and the crashed runs before this run; see `acquit`."""
         sql = self.sql
         lived = get_meta(sql, "lived") == (get_meta(sql, "run") or "")
         opening = count_run(sql, self.tables, self.notes, machine=machine_boot(), now=now, visit=visit)
@@ -257,23 +255,22 @@ class OpenedStore:
         if self._work_file is not None:
             self.notes = WorkNotes(self._work_file.notes)
         if noted := self.notes.at_work_left():
-            # Notes of this machine's last process, even if processes of other machines have owned the store
-            # since then.
+            # The notes are of this machine's last process. Processes of other machines may have owned the
+            # store since then.
             opening = attrs.evolve(opening, at_work=noted, unclean=max(1, opening.unclean))
         return opening
 
     def acquit(self, *, late: bool = False) -> None:
-        """Note that this run did not crash, although this process no longer owns the store.
+        """Store that this run did not crash, although this process no longer owns the store.
 
-        Without this note, the process that took the store, or the bot's next run, counts this run as crashed.
-        This is the only write without the fence. Only starts read the note, under the same lock as this
-        write.
+        Otherwise, the process that took the store, or the bot's next run, counts this run as crashed. This is
+        the only write without the fence. Only starts read the stored fact, under the same lock as this write.
 
         Args:
-            late: whether the run ended a while ago; the run may then still be the stored owner.
+            late: whether the run ended a while ago. Its process may then still be the stored owner.
 
         Raises:
-            TriobotError, psycopg.Error: the note can't be written now.
+            TriobotError, psycopg.Error: the fact can't be stored now.
         """
         session = Session(make_connection(self.address, patience=2))
         try:
@@ -284,7 +281,7 @@ class OpenedStore:
                 if get_meta(session, "run") == self._run:
                     put_meta(session, "lived", self._run or "")
                 elif self.opening.boot >= int(get_meta(session, "unclean_since") or 0):
-                    # No run has stopped cleanly since then, so this run is among the counted runs.
+                    # No run has stopped cleanly since this run, so the count includes this run.
                     unclean = int(get_meta(session, "unclean") or 0)
                     put_meta(session, "unclean", str(max(0, unclean - 1)))
         finally:
@@ -293,9 +290,9 @@ class OpenedStore:
     def _note_history(self, now: int) -> None:
         """Begin an epoch if the server's history has changed since the store was last open.
 
-        It is unknown here whether an acknowledged commit is missing, so a missing commit is assumed. A
-        process that had the store open, and found all its commits, has stored the new history; see
-        `triobot.store.postgres.history.go_on`.
+        In a new history, acknowledged commits may be missing, and this process can't check whether any are.
+        Only a process that had the store open can find all its commits. Such a process has then stored the
+        new history already, and no epoch begins; see `triobot.store.postgres.history.go_on`.
         """
         history = history_of(self.sql.connection)
         known = get_meta(self.sql, "history")
@@ -308,14 +305,14 @@ class OpenedStore:
             self.sql.run(_LEAP)
 
     def hurry(self) -> None:
-        """When the store is closed: give up a server that doesn't answer, as soon as the lease has expired.
+        """Called when the store is being closed: give up a silent server once the lease has expired.
 
         All acknowledged work is stored. Other work is not stored, or its outcome is unknown.
         """
         give_up(lambda: not self.held(), self.transactions.give_up, self._closed)
 
     def erase_log(self) -> None:
-        """Do nothing: the server itself removes deleted data by vacuum, and deletes old parts of its log."""
+        """Do nothing: the server removes deleted data by vacuum, and deletes old parts of its own log."""
 
     def close(self, *, clean: bool, now: int) -> None:
         """Release the store, so that the next process can open it, and close the session.
@@ -353,11 +350,10 @@ class OpenedStore:
                 self.sql.close()
 
     def _renew(self) -> tuple[Connection, int | None]:
-        """Make a new session in place of a lost session. Return its connection and the process's count of
-        commits.
+        """Make a session in place of a lost one; return its connection and the stored commit count.
 
         Raises:
-            ConfigError, StoreError, psycopg.Error: a session isn't possible now.
+            ConfigError, StoreError, psycopg.Error: no session can be made now.
         """
         connection = connect(self.address)
         try:
@@ -378,9 +374,9 @@ def open_here(
     visit: bool = False,
     copying: Copying | None = None,
 ) -> OpenedStore:
-    """Connect, check, take, create or migrate, and open the store at this address; in a worker thread.
+    """Connect to the server, and create or migrate, take and open the store; called in a worker thread.
 
-    Waits `PATIENCE` seconds for an owner that may just have died.
+    Waits up to `PATIENCE` seconds for an owner that may just have died.
 
     Raises: as `triobot.store.postgres.open_postgres`.
     """
@@ -409,10 +405,10 @@ def open_here(
 
 
 def acquit_late(address: PostgresAddress) -> None:
-    """Note that earlier runs of this process did not crash: the server was away when they ended.
+    """Store that this process's earlier runs did not crash; the server was away when these runs ended.
 
-    To be called in a worker thread. Without this note, a few restarts of the server would make the bot's next
-    start warn of a program that crashes.
+    To be called in a worker thread. Otherwise, after a few restarts of the server, the bot's next start would
+    warn of a program that crashes.
     """
     for opened in [one for one in _unacquitted if one.address == address]:
         try:
@@ -423,7 +419,7 @@ def acquit_late(address: PostgresAddress) -> None:
 
 
 def is_had(connection: Connection) -> bool:
-    """Return whether a process owns the store; end the session of a frozen owner."""
+    """Return whether a process owns the store. Also end the sessions of frozen owners."""
     if connection.execute(THERE).fetchone() != (True,):
         return False
     end_silent(connection)
@@ -432,7 +428,7 @@ def is_had(connection: Connection) -> bool:
 
 
 def new_node() -> int:
-    """Return a new number for this process. If the process opens several stores, it has a number for each."""
+    """Return a new node number. A process that opens several stores has a number for each store."""
     node = secrets.randbits(62)
     _ours[node] = None
     return node

@@ -1,13 +1,13 @@
-"""Orders of operators to the process that owns a store, and the owner's answers, as rows beside the store.
+"""Orders from operators' commands to the process that owns a store, and the owner's answers.
 
-A command may run on any machine that reaches the store, so the store carries the order. The command inserts a
-row and notifies the owner. The owner takes the order and inserts the answer in pieces; then the command
-deletes all rows. The tables are unlogged: their content reaches neither the server's log, nor a standby, nor
-an archive.
+A command may run on any machine that reaches the store, so order and answer are rows in tables beside the
+store's own tables. The command inserts an order and notifies the owner. The owner carries the order out, and
+inserts the answer in pieces. Then the command deletes all these rows. The tables are unlogged: their content
+reaches neither the server's write-ahead log, nor a standby, nor an archive.
 
-Advisory locks show who is alive: a command holds a lock on its order's number, and an owner holds a lock on
-its own number (`ownership`). So no process has to renew a row. When the owner next takes orders, it deletes
-the rows of killed commands.
+Advisory locks show which processes are alive: a command has a lock on its order's number, and an owner has a
+lock on its own number (`ownership`). So no process has to renew a row. Each time the owner takes orders, the
+owner first deletes the rows of killed commands.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .session import Connection, connect, make_connection, named
 from .threads import ask
 
 PATIENCE: Final = 5.0
-"""Number of seconds within which an owner takes an order, unless its event loop is blocked."""
+"""Number of seconds within which every owner takes an order, unless the owner's event loop is blocked."""
 _LOOK_EVERY: Final = 0.5
 
 ORDERS: Final = b"""CREATE UNLOGGED TABLE orders (
@@ -140,7 +140,7 @@ def _put(connection: Connection, address: PostgresAddress, number: int, order: O
 
 
 def _answer_to(connection: Connection, number: int, name: str, patience: float) -> Answered | None:
-    """Wait for an answer; None if the owner released the store before it took the order.
+    """Wait for the answer, and return it; None if the owner ended before it took the order.
 
     Raises:
         StoreError: no answer will come.
@@ -156,7 +156,7 @@ def _answer_to(connection: Connection, number: int, name: str, patience: float) 
             return int(status), b"".join(lines for (lines,) in pieces)
         now = time.monotonic()
         lived_at = now if lives else lived_at
-        # An owner that has lost its session makes another session within a moment.
+        # Wait for a moment: a living owner that has lost its session makes a new session.
         is_gone = now >= lived_at + 2 * GRACE
         if is_gone or (not taken and now >= began + patience):
             undone = connection.execute(_WITHDRAW, (number,)).rowcount == 1
@@ -180,13 +180,13 @@ def _answer_to(connection: Connection, number: int, name: str, patience: float) 
 def take_orders(
     connection: Connection, node: int, in_hand: Sequence[int]
 ) -> Sequence[tuple[int, OperatorOrder]]:
-    """Take the orders for this node, with their numbers; in a worker thread.
+    """Take the orders for this node, and return each order with its number; called in a worker thread.
 
-    Orders of commands that have ended are deleted.
+    Orders of ended commands are deleted.
 
     Args:
-        in_hand: numbers of orders that this node is working on. If a taken order has another number, the
-            order is returned again, because the result of the first call was lost.
+        in_hand: numbers of the orders that this node is working on. Other orders that are taken already are
+            returned again, because the result of the earlier call was lost.
     """
     connection.execute(_SWEEP)
     taken = connection.execute(_TAKE, (node, list(in_hand))).fetchall()
@@ -194,7 +194,7 @@ def take_orders(
 
 
 async def carry_out(address: PostgresAddress, number: int, order: OperatorOrder, answer: CarryOut) -> None:
-    """Carry out an order, and send the answer to the command; cancel the work if the command is gone."""
+    """Carry out an order, and store the answer for the command; cancel the work if the command has ended."""
     pieces = count()
     with trio.CancelScope() as scope:
 

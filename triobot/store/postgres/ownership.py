@@ -1,22 +1,22 @@
-"""Ownership of a store: an advisory lock of PostgreSQL, held by the session that commits.
+"""Ownership of a store: an advisory lock of PostgreSQL, in the session that commits.
 
-A process owns its store while this session lives and holds the lock on the process's number. Without the
-lock, no commit succeeds. While the session lives, no other process takes the store. The lock needs no
-renewal, and a process at rest writes nothing.
+A process owns its store while this session lives and has the lock on the process's number. Without the lock,
+no commit succeeds. While the session lives, no other process takes the store. The lock needs no renewal, and
+a process at rest writes nothing.
 
-A process that dies loses the lock with its session. A living process that loses its session makes a new
-session within a moment. So a lock counts as free only after `GRACE`. A process that is frozen or cut off
-keeps its session on the server. So a process that waits for the store ends a session if the server has got
-nothing from this session for three seconds. A session that waits for a row lock or the disk counts as alive,
-and is left alone. PostgreSQL's own `idle_session_timeout` can't end such sessions: a Flush after the answer
-disables this timeout, and psycopg sends a Flush with each pipeline.
+When a process dies, the server ends its session and frees the lock. A living process that loses its session
+makes a new session within a moment. So an owner counts as dead only if its lock has been free for `GRACE`.
+But the session of a frozen or disconnected process stays on the server. So a process that waits for the store
+ends each owner's session from which the server has got nothing for three seconds. A session that waits for a
+row lock or the disk counts as alive, and is left alone. PostgreSQL's own `idle_session_timeout` can't end a
+silent session: a Flush after the answer disables this timeout, and psycopg sends a Flush with each pipeline.
 
-When no commit is running, a thread of the process sends something every `SPEAKS_EVERY` seconds. So a process
-with a busy event loop isn't silent, but a process with a frozen interpreter is silent. The same thread checks
-every `LOOK_EVERY` seconds whether the session has ended. In two cases the process must not begin any work
-that others can see (`SpokenLease.held`). First, if the session was not seen alive for `GRACE`: after this
-time, another process may own the store. Second, if the server has answered nothing for three seconds: the
-session may have been ended, and after a network failure the process isn't notified.
+When no commit is running, a thread of the owner sends a query every `SPEAKS_EVERY` seconds. So an owner with
+a busy event loop isn't silent, but an owner with a frozen interpreter is silent. The same thread checks every
+`LOOK_EVERY` seconds whether the session has ended. In two cases, the process must not begin any work that
+other programs can observe (`SpokenLease.held`). First, the session was not seen alive for `GRACE`: after this
+time, another process may own the store. Second, the server has answered nothing for three seconds: another
+process may have ended the session, and after a network failure, no news of this end arrives.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ from ...base.version import __version__
 from .session import Connection
 
 SECONDS: Final = 3.0
-"""How long an owner may send nothing, in seconds."""
+"""Number of seconds without data from an owner after which its session may be ended."""
 GRACE: Final = 0.5
-"""How long a lock must be free before its owner counts as dead, in seconds."""
+"""Number of seconds for which a lock must be free before its owner counts as dead."""
 SPEAKS_EVERY: Final = 0.75
 LOOK_EVERY: Final = 0.25
 
 TAKE: Final = b"UPDATE owner SET id = $1, name = $2"
-"""Stores which process owns the store; only the lock shows whether this process still does."""
+"""Stores the owner's number and name. Only the lock shows whether this process still owns the store."""
 
 COUNT: Final = b"INSERT INTO commits VALUES ($1, 0)"
 """Begins the count of a process's commits."""
 
 # Each commit of the process has left a dead row. The condition on `n` avoids a scan of these rows.
 CUT: Final = b"DELETE FROM commits WHERE node = $1 AND n = (SELECT max(n) FROM commits WHERE node = $1)"
-"""Deletes a process's count: the count of this process, or of a process whose lock `free_for` found free in
-this transaction."""
+"""Deletes the commit count of this process, or of a process whose lock `free_for` found free in the same
+transaction."""
 
 SETTLE: Final = b"SELECT max(n) FROM commits WHERE node = $1"
-"""Returns the number of a process's commits; NULL if another process has taken its store."""
+"""Returns the number of a process's commits; NULL if another process has taken the store."""
 
 SETTLE_SURELY: Final = b"SELECT n FROM commits WHERE node = $1 ORDER BY n DESC LIMIT 1 FOR UPDATE"
-"""Returns the same number, after a COMMIT whose answer was lost. FOR UPDATE makes the query a commit that
-waits for synchronous standbys, so that these standbys have the row that the query finds."""
+"""Returns the same number as `SETTLE`, for use after the answer to a COMMIT was lost. FOR UPDATE makes the
+query's own commit wait for synchronous standbys, so that these standbys have the found row too."""
 
 LIVES: Final = b"NOT pg_try_advisory_xact_lock_shared(owner.id)"
-"""Condition: the owner lives."""
+"""SQL condition: the owner lives, because its lock is taken."""
 
 SESSION: Final = b"pg_stat_activity ON starts_with(application_name || ' ', 'node owner ' || owner.id || ' ')"
-"""Joins the owner's session."""
+"""Part of an SQL join: the session of the process in the table `owner`."""
 
 SILENT: Final = f"""coalesce(CASE
     WHEN wait_event_type = 'Client' AND state_change < clock_timestamp() - interval '{SECONDS} s'
@@ -74,7 +74,7 @@ _END_OLDER: Final = (
     b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
     b" WHERE application_name = $1 AND usename = current_user AND pid <> pg_backend_pid()"
 )
-# Waits for the end of the session, so that a following check finds the lock free.
+# Waits up to 200 ms for the end of each session, so that a following check finds the lock free.
 _END_SILENT: Final = f"""SELECT pg_terminate_backend(pid, 200) FROM pg_stat_activity
     WHERE usename = current_user AND datname = current_database()
     AND application_name LIKE 'node %'
@@ -82,15 +82,15 @@ _END_SILENT: Final = f"""SELECT pg_terminate_backend(pid, 200) FROM pg_stat_acti
     AND state_change < clock_timestamp() - interval '{SECONDS} s'
     AND (state <> 'idle' OR application_name LIKE 'node owner %')""".encode()
 _IS_FREE: Final = b"SELECT pg_try_advisory_xact_lock_shared($1)"
-# For each process's number: the time since which this process has seen the lock free, and the time of the
+# For each node number: when this process first found the lock free without interruption, and the time of the
 # last check. Used in any thread.
 _free: Final[dict[int, tuple[float, float]]] = {}
 
 
 def hold(connection: Connection, node: int) -> None:
-    """Make this session hold the process's lock, and end an older session of the same process.
+    """End older sessions of this process, and take the process's lock in this session.
 
-    When this returns, nothing that the older session began is still running.
+    When the lock is taken, no work of the older sessions is still running.
 
     Raises:
         psycopg.Error: the lock can't be taken now.
@@ -102,18 +102,18 @@ def hold(connection: Connection, node: int) -> None:
 
 
 def end_silent(connection: Connection) -> None:
-    """End the sessions of owners that have sent nothing for three seconds.
+    """End the sessions of owners that have sent nothing for `SECONDS`.
 
-    Also end other sessions of a bot that are silent in the middle of a transaction.
+    Also end a bot's other sessions that are as silent in the middle of a transaction.
     """
     connection.execute(_END_SILENT)
 
 
 def free_for(connection: Connection, node: int) -> float | None:
-    """Return the number of seconds for which this process has seen a lock free; None if the lock is not free.
+    """Return for how many seconds this process has found a lock free; None if the lock is not free now.
 
-    In a transaction, a free lock stays free until the transaction ends: its process can't take the lock
-    earlier.
+    In a transaction, this check also takes the free lock in shared mode. So the lock's own process can't take
+    the lock before the transaction ends.
     """
     (free,) = connection.execute(_IS_FREE, (node,)).fetchone() or (False,)
     now = time.monotonic()
@@ -131,9 +131,8 @@ class SpokenLease:
     """Estimate of how long this process will certainly still own the store, and the thread that checks the
     session.
 
-    The time counts from a moment *before* the question was sent, by a clock that is never set and goes on
-    while the machine sleeps. So the estimate ends before other processes may take the store. Usable in any
-    thread.
+    The lease begins *before* the answered query was sent, by a clock that is never set and goes on while the
+    machine sleeps. So the lease expires before other processes may take the store. Usable in any thread.
 
     Args:
         node: the process's number.
@@ -156,12 +155,12 @@ class SpokenLease:
         threading.Thread(target=self._keep, args=(look,), name="triobot owner", daemon=True).start()
 
     def hear(self, asked: int) -> None:
-        """Record that the server has answered a question that was sent at the time `asked`."""
+        """Record that the server has answered a query that was sent at the time `asked`."""
         self._heard_at = asked
 
     def held(self) -> float:
-        """Return the number of seconds for which this process will certainly still own the store; 0 if it may
-        have lost the store.
+        """Return for how many seconds this process will certainly still own the store; 0 if the store may be
+        lost already.
         """
         now = steady_time()
         left = min(SECONDS - (now - self._heard_at) / 1000, GRACE - (now - self._seen_at) / 1000)
@@ -174,6 +173,6 @@ class SpokenLease:
     def _keep(self, look: Callable[[bool], bool]) -> None:
         while not self._over.wait(LOOK_EVERY):
             now = steady_time()
-            # A lost session counts as never seen alive: other processes may count the time from the session's
-            # end.
+            # After a lost session, `held` must return 0 at once: for other processes, `GRACE` may have begun
+            # at the end of the session.
             self._seen_at = now if look(now - self._heard_at >= SPEAKS_EVERY * 1000) else 0

@@ -1,7 +1,7 @@
-"""The list of a bot's processes that share a store, from the server's sessions.
+"""The list of the processes that share a store, read from the server's sessions.
 
-The active process has the row of the owner, and the owner's lock. Each standby process has a session with a
-name that describes it. Nothing is written for the list: a process at rest writes nothing.
+The owner is in the table `owner`, and has the owner's lock. Each standby process has a session whose
+application name describes the process. So the list needs no writes by the listed processes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .session import Connection, connect, named
 from .threads import ask
 
 _MOST: Final = 20
-"""Maximum length of a machine's name here: the server cuts a session's name after 63 characters."""
+"""Maximum length of a machine's name in a session's name, which the server cuts after 63 characters."""
 _WORKS: Final = (
     b"SELECT owner.name, coalesce(split_part(application_name, ' ', 4), ''), coalesce(host(client_addr), ''),"
     b" extract(epoch FROM clock_timestamp() - backend_start)::float8,"
@@ -51,9 +51,10 @@ class NodeRow:
         name: the process's name for people.
         version: version of triobot; empty if unknown.
         address: address from which the process is connected; empty for a process on the server's own machine.
-        seconds: age of its session.
-        works: whether the process owns the store. If not, it stands by, and accepts events.
-        waits_for: what the session waits for on the server, in PostgreSQL's words; empty for nothing.
+        seconds: age of the process's session.
+        works: whether the process owns the store. Other processes stand by, and accept events.
+        waits_for: PostgreSQL's name of the event that the session waits for on the server; empty if the
+            session doesn't wait.
         silent: number of seconds for which the process has sent nothing; 0 if the process has sent something
             recently.
     """
@@ -68,13 +69,13 @@ class NodeRow:
 
 
 def name_as_standby(connection: Connection, address: PostgresAddress) -> None:
-    """Name a session after this process, which stands by."""
+    """Set a standby session's name to a description of this process."""
     name = f"{_name_of(address)}{os.getpid()} {__version__} {socket.gethostname()[:_MOST]}"
     connection.execute(b"SELECT set_config('application_name', $1, false)", (name,))
 
 
 async def read_postgres_nodes(place: str) -> Sequence[NodeRow]:
-    """Return the processes that share the store at this address: the owner, then the others by age.
+    """Return the processes that share the store at this address: the owner, then the standbys by age.
 
     Raises: as `triobot.store.read_nodes`.
     """
@@ -106,5 +107,5 @@ def _read(connection: Connection, address: PostgresAddress) -> Sequence[NodeRow]
 
 
 def _name_of(address: PostgresAddress) -> str:
-    """Return the prefix of standby sessions' names for this store: a database may have several stores."""
+    """Return the prefix of this store's standby sessions' names; other stores in the database have others."""
     return f"node standby {key_of(address) % 2**32:08x} "

@@ -1,7 +1,7 @@
-"""The tables of a store in PostgreSQL: as in a file, except for rows that other processes insert.
+"""The tables of a store in PostgreSQL: like the tables in a file, but shared with other processes.
 
-Other processes insert events into the inbox, and take numbers for these events. So this process takes its
-numbers from a sequence, under a lock, and counts the events of other processes when it reads them.
+Other processes insert events into the inbox, and take numbers for these events. So this process takes event
+numbers from a sequence, under a lock, and counts an event of another process when it reads the event's row.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NEXT: Final = b"SELECT nextval('numbers')"
 _LOCK: Final = b"SELECT pg_advisory_xact_lock($1)"
 _CONSUME: Final = "DELETE FROM inbox WHERE seq = ANY(?::bigint[]) RETURNING chat_id, length(body), seq"
 
-# Also deletes the conversation's records and effects, unless it has ended already and is kept.
+# Deletes a conversation that has not ended, with its records and effects. An ended conversation stays.
 _END: Final = (
     "WITH gone AS (DELETE FROM conversations WHERE id = ? AND ended_at IS NULL RETURNING id, parked),"
     " records AS (DELETE FROM journal WHERE conversation IN (SELECT id FROM gone)),"
@@ -57,14 +57,14 @@ class PostgresTables(Tables):
     """The rows of a store.
 
     Args:
-        key: number of the lock for taking event numbers, because other processes insert events as well.
+        key: number of the advisory lock under which event numbers are taken.
     """
 
     def __init__(self, session: Session, key: int) -> None:
         super().__init__(session)
         self._key = key
-        # The number of the newest row that was counted. For newer rows: the numbers of this process's rows,
-        # and the rows that were read.
+        # The number of the newest counted inbox row; the numbers of newer rows that this process has
+        # inserted; and the rows that the current batch has read.
         self._counted_to = 0
         self._ours: set[int] = set()
         self._seen_rows: list[InboxRow] = []
@@ -96,7 +96,7 @@ class PostgresTables(Tables):
         return rows
 
     def count_seen(self) -> None:
-        """Count the rows that other processes inserted and that a successful batch has read."""
+        """Count the rows that other processes inserted. To be called after the batch that read these rows."""
         rows, self._seen_rows = self._seen_rows, []
         for row in rows:
             if row.seq > self._counted_to:
@@ -111,7 +111,7 @@ class PostgresTables(Tables):
     def accept(
         self, arrival: Arrival, quota: Quota, also: Sequence[Write], beginning: Beginning | None
     ) -> Acceptance:
-        # Take the lock before any row: a process that has the lock may wait for one of these rows.
+        # Take this lock before the lock of any row: a process that has this lock may wait for such a row.
         self._session.run(_LOCK, (self._key,))
         self._session.take_late()
         return super().accept(arrival, quota, also, beginning)
@@ -120,10 +120,10 @@ class PostgresTables(Tables):
         self._session.later(self._session.execute(_CONSUME, (list(seqs),)), self._count_gone)
 
     def _remember(self, chat_id: ChatId, alone: SenderId) -> None:
-        """Remember no sender: other processes store senders too."""
+        """Do nothing: another process may store a second sender of the chat at any time."""
 
     def _is_new(self, arrival: Arrival, *, noting: bool) -> bool:
-        # Read first: in a stream, the number of inserted rows isn't known in time.
+        # Read first, because in a stream the number of inserted rows isn't known before the next statement.
         if arrival.key is None:
             return True
         if is_redelivery(arrival, self._delivered(arrival.key), self.retention.keys):

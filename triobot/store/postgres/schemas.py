@@ -30,16 +30,16 @@ _MADE: Final = (
     # One row: the number of the process that owns the store, and the process's name for people.
     b'CREATE TABLE owner (id bigint, name text COLLATE "C")',
     b"INSERT INTO owner VALUES (NULL, NULL)",
-    # The number of commits of each process, in one row each; see `transactions`.
+    # For each process, one row with its number of commits; see `transactions`.
     b"CREATE TABLE commits (node bigint, n bigint, PRIMARY KEY (node, n))",
-    # A table row for the last event's number would leave a dead version for each commit.
+    # The last event's number is in a sequence: a table row would leave a dead version for each commit.
     b"CREATE SEQUENCE numbers MINVALUE 0",
     b"SELECT setval('numbers', 0)",
     ORDERS,
     ANSWERS,
 )
-# The rows of these tables are often inserted and deleted: vacuum after a fixed number of dead rows, even in a
-# large table.
+# Rows of these tables are inserted and deleted all the time. So the server vacuums after a fixed number of
+# dead rows, even in a large table.
 _CLEARED: Final = tuple(
     f"ALTER TABLE {table} SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,"
     " autovacuum_vacuum_cost_delay = 0)".encode()
@@ -54,13 +54,13 @@ def make_store(
     *,
     copying: Copying | None = None,
 ) -> None:
-    """Check the schema, or make it if there are no tables; change nothing else.
+    """Check the schema if there are tables, or make the schema; change nothing else.
 
     Args:
         copying: role of the store in a copy, if any.
 
     Raises:
-        ConfigError: the schema is another store's, or is missing and must not be made.
+        ConfigError: the schema is another bot's, or there are no tables and the schema must not be made.
         StoreCorruptError: the schema is another program's.
         StoreVersionError: a newer triobot made the schema.
     """
@@ -71,8 +71,8 @@ def make_store(
     if tables:
         return
     with session.connection.transaction():
-        # If several processes begin at once, only one process makes the schema. The lock ends with the
-        # transaction.
+        # If several processes start together, this lock lets one process make the schema. The lock ends with
+        # the transaction.
         run(b"SELECT pg_advisory_xact_lock($1)", (key_of(address),))
         if not _tables_of(session, address.schema):
             assert stamp is not None
@@ -89,8 +89,7 @@ def make_store(
 
 
 def check_store(session: Session, address: PostgresAddress, stamp: Stamp | None) -> set[str]:
-    """Check that the schema is a readable store. Return the names of its tables; the set is empty for an
-    empty schema.
+    """Check that the schema is a store that this code can use, or is empty; return the names of its tables.
 
     Args:
         stamp: platform and bot that the store must belong to; None: any platform and bot.
@@ -117,24 +116,24 @@ def is_there(connection: Connection, address: PostgresAddress) -> bool:
 
 
 def migrate(session: Session) -> None:
-    """Bring the schema up to date, in the open transaction."""
+    """Run the due migrations in the open transaction."""
     for migration in due_migrations(stored_version(session), MIGRATIONS):
         _migrate_to(session, migration)
 
 
 def key_of(address: PostgresAddress) -> int:
-    """Return the number of the advisory lock for making a store's schema."""
+    """Return the number of the advisory lock under which a store's schema is made."""
     digest = hashlib.sha256(f"triobot {address.schema}".encode()).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
 
 
 def numbers_key(address: PostgresAddress) -> int:
-    """Return the number of the advisory lock for taking numbers of events."""
+    """Return the number of the advisory lock under which event numbers are taken."""
     return key_of(address) ^ 2
 
 
 def _make_schema(session: Session, schema: str) -> None:
-    # CREATE SCHEMA IF NOT EXISTS requires the right to make a schema even if the schema exists.
+    # CREATE SCHEMA IF NOT EXISTS would require the right to make schemas even if this schema exists.
     if session.run(b"SELECT 1 FROM pg_namespace WHERE nspname = $1", (schema,)).fetchone() is None:
         session.run(f'CREATE SCHEMA "{schema}"'.encode())
 

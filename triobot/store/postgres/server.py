@@ -15,10 +15,10 @@ class ServerFacts:
     """Facts about a server, as seen by this session.
 
     Attributes:
-        version: such as 150018.
-        pid: the server process that answers queries.
-        greeted_as: the server process that was named when the connection was made. Behind a pooling proxy,
-            this process differs from `pid`.
+        version: PostgreSQL's version number, such as 150018.
+        pid: number of the server process that answers queries.
+        greeted_as: number of the server process that was named when the connection was made. Behind a pooling
+            proxy, this number differs from `pid`.
     """
 
     version: int
@@ -61,7 +61,7 @@ def refusal(server: ServerFacts) -> str | None:
 
 
 def why_closed(server: ServerFacts) -> str | None:
-    """Return why this server takes no writes now, as during a failover; None if writes are accepted."""
+    """Return why this server accepts no writes now, as during a failover; None if it accepts writes."""
     if server.standby:
         return "it is a standby, which takes no writes; name the primary"
     if server.read_only:

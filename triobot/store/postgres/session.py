@@ -1,4 +1,4 @@
-"""Sessions: making a connection to the server, and running statements of the tables."""
+"""Sessions: connect to a server, check the server, and run the tables' statements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _log: Final = logging.getLogger("triobot.store")
 Connection: TypeAlias = psycopg.Connection[TupleRow]
 
 MADE: Final[ContextVar[list[Connection] | None]] = ContextVar("MADE", default=None)
-"""List for connections that a worker thread makes, so that the caller can cut them."""
+"""List to which a worker thread adds its new connections, so that the caller can cut these connections."""
 
 _DEFAULTS: Final = {
     "application_name": "triobot",
@@ -43,14 +43,14 @@ _SETTINGS: Final = (
     "SET tcp_keepalives_interval = 1",
     "SET tcp_keepalives_count = 2",
     "SET tcp_user_timeout = 2000",
-    # If a process freezes inside a transaction, it locks the store's row for this time at most.
+    # A process that freezes inside a transaction keeps its row locks for this time at most.
     "SET idle_in_transaction_session_timeout = 2000",
     "SET lock_timeout = 3000",
     "SET statement_timeout = 0",
-    # A plan that was made for a small table is kept, and would scan the whole table after the table has
-    # grown.
+    # The server keeps a plan that was made for a small table. Such a plan must not scan the whole table,
+    # because the table may grow.
     "SET enable_seqscan = off",
-    "SET jit = off",  # else a costly query, which scans a table, is compiled
+    "SET jit = off",  # otherwise, the server compiles each costly query, such as the scan of a table
     "SET standard_conforming_strings = on",
     "SET DateStyle = ISO",
 )
@@ -69,7 +69,8 @@ class Session:
     """A session for the statements of the tables; implements `triobot.store.sql.Sql`.
 
     Attributes:
-        connection: outside of transactions unless ``BEGIN`` was run; replaced when it is lost.
+        connection: the connection, in autocommit mode; a transaction begins only with ``BEGIN``. A lost
+            connection is replaced.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -79,13 +80,13 @@ class Session:
 
     @contextmanager
     def streaming(self) -> Generator[Stream]:
-        """Send statements without waiting for their answers; see `stream`.
+        """Send statements without waiting for the answers, while the block runs; see `stream`.
 
         The end of the block waits for all answers.
 
         Raises:
-            psycopg.Error: a statement has failed, or has changed an unexpected number of rows; the statements
-                after it were skipped.
+            psycopg.Error: a statement has failed, or has changed an unexpected number of rows; the server has
+                skipped all later statements.
         """
         failed: Exception | None = None
         try:
@@ -95,14 +96,14 @@ class Session:
                     yield stream
                     stream.send_held()
                 except Exception as error:
-                    failed = error  # an error that leaves the block makes psycopg warn of skipped statements
+                    failed = error  # if an error left the block, psycopg would warn of skipped statements
         finally:
             self._stream = None
         if failed is not None:
             raise failed
 
     def later(self, found: Cursor, take: Callable[[list[Any]], None]) -> None:
-        """Call `take` with the rows of the last statement when the rows have arrived."""
+        """Call `take` with the rows of the last statement: in a stream, during `take_late`; else at once."""
         if self._stream is None:
             take(found.fetchall())
         else:
@@ -110,7 +111,7 @@ class Session:
             self._stream.later(found, take)
 
     def take_late(self) -> None:
-        """Call the functions that were passed to `later`, after waiting for the rows if needed."""
+        """Wait for the rows of all statements that were passed to `later`, and call their functions."""
         if self._stream is not None:
             self._stream.take_late()
 
@@ -120,7 +121,7 @@ class Session:
         return self.connection.closed
 
     def has_ended(self) -> bool:
-        """Return whether the server has ended the session, from data that has arrived; sends nothing."""
+        """Read the data that has arrived; return whether the server has ended the session. Sends nothing."""
         with selectors.DefaultSelector() as here:
             here.register(self.connection.fileno(), selectors.EVENT_READ)
             while not self.lost and here.select(0):
@@ -150,7 +151,7 @@ class Session:
         return self.connection.cursor().execute(translated(statement), values)
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> Cursor:
-        """Run one statement of the tables for each row, without waiting between the rows."""
+        """Run a statement of the tables for each row of values, without waiting between the rows."""
         if self._stream is not None:
             return self._stream.run(statement, rows)
         cursor = self.connection.cursor()
@@ -160,16 +161,16 @@ class Session:
     def roll_back(self) -> None:
         """Roll the transaction back.
 
-        The server has not read the statements after an error, but psycopg has marked them as prepared.
-        psycopg's rollback method clears these marks. A plain ROLLBACK statement would not clear these marks
-        if psycopg had run the same statement before.
+        After an error, the server has skipped the next statements, but psycopg has marked these statements as
+        prepared. psycopg's rollback method clears these marks. A plain ROLLBACK statement would not clear
+        these marks if psycopg had run the same statement before.
         """
         self.connection.rollback()
 
     def roll_back_to(self, savepoint: str) -> None:
         """Roll back to a savepoint."""
         self._rolled_back += 1
-        # A different text each time: see `roll_back`.
+        # Each statement has a different text, so that psycopg clears the marks; see `roll_back`.
         self.run(f"ROLLBACK TO SAVEPOINT {savepoint} -- {self._rolled_back}".encode())
 
     def run(self, statement: bytes, values: Sequence[Any] | None = None) -> psycopg.Cursor[TupleRow]:
@@ -183,7 +184,7 @@ class Session:
 
 
 def make_connection(address: PostgresAddress, *, patience: int = 5) -> Connection:
-    """Connect to a server that was checked before.
+    """Connect to a server without checking its settings; for a server that `connect` has checked before.
 
     Args:
         patience: timeout in seconds, unless the address sets one; libpq's minimum is 2.
@@ -239,7 +240,7 @@ def _closed_on_error(connection: Connection, address: PostgresAddress) -> Genera
 
 
 def risk_of(connection: Connection) -> str | None:
-    """Return why acknowledged commits may be lost on this server; None if no such commit can be lost."""
+    """Return why this server may lose acknowledged commits, and the remedy; None for a safe server."""
     return risk(_facts_of(connection))
 
 
@@ -265,10 +266,10 @@ def _look_at(connection: Connection, address: PostgresAddress) -> None:
 
 def _set(connection: Connection, address: PostgresAddress) -> None:
     connection.prepared_max = 512
-    # By default, psycopg chooses one of three types by the number's size, and would prepare a statement for
-    # each type.
+    # By default, psycopg chooses one of three types by the size of an integer, and would prepare each
+    # statement once for each type.
     connection.adapters.register_dumper(int, Int8Dumper)
-    # PostgreSQL's type for sums of integers.
+    # The sum of integers has the type `numeric` in PostgreSQL.
     connection.adapters.register_loader("numeric", IntLoader)
     since = connection.info.server_version // 10_000
     settings = [*_SETTINGS, *(_SINCE_17 if since >= 17 else ()), f'SET search_path TO "{address.schema}"']

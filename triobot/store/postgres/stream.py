@@ -1,9 +1,9 @@
-"""Streams: statements that are sent to the server one after another, without waiting for their answers.
+"""Streams: statements that are sent to the server one after another, without waiting for the answers.
 
-A statement is delayed until the next statement comes. If the caller reads `rowcount` before the statement is
-sent, `rowcount` returns the expected number of rows. The statement is then sent in a form that fails on any
-other number. All later statements, the COMMIT included, then fail too. Reading rows of a result waits for the
-answer.
+A statement is delayed until the next statement comes. If the caller reads `rowcount` before that, the
+statement is sent at once, and `rowcount` is the expected number of rows. The sent form of the statement fails
+if it changes another number of rows; then all later statements, the COMMIT included, fail too. Reading the
+rows of a result waits for the answer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Found: TypeAlias = psycopg.Cursor[TupleRow]
 
 @final
 class Streamed:
-    """Result of a delayed statement, once the server has it; implements `triobot.store.sql.Cursor`."""
+    """Future result of a delayed statement; implements `triobot.store.sql.Cursor`."""
 
     __slots__ = ("_stream", "rows", "statement")
 
@@ -32,7 +32,7 @@ class Streamed:
 
     @property
     def rowcount(self) -> int:
-        """Number of rows that the statement must change: one for each row of values."""
+        """Number of rows that the statement must change: one row for each row of values."""
         self._stream.send(self, counted=True)
         return len(self.rows)
 
@@ -55,7 +55,7 @@ class Stream:
         self._late: list[tuple[Found, Callable[[list[Any]], None]]] = []
 
     def run(self, statement: str, rows: Iterable[Sequence[Any]]) -> Streamed:
-        """Run a statement of the tables for each of these rows of values, later."""
+        """Delay a statement of the tables, to be run once for each of these rows of values."""
         self.send_held()
         self._held = Streamed(self, statement, list(rows))
         return self._held
@@ -69,7 +69,7 @@ class Stream:
         """Send the delayed statement.
 
         Args:
-            counted: whether the statement must fail if it doesn't change one row for each row of values.
+            counted: whether the statement must fail unless it changes one row for each row of values.
         """
         assert streamed is self._held, "the rows of a statement are counted or read before the next one"
         self._held = None
@@ -81,11 +81,11 @@ class Stream:
         return cursor
 
     def later(self, found: Streamed, take: Callable[[list[Any]], None]) -> None:
-        """Send a statement, and call `take` with its rows when the rows have arrived."""
+        """Send a statement. A later `take_late` calls `take` with the statement's rows."""
         self._late.append((self.send(found), take))
 
     def take_late(self) -> None:
-        """Call the functions that were passed to `later`, after waiting for the rows if needed."""
+        """Wait for the rows of all statements that were passed to `later`, and call their functions."""
         late, self._late = self._late, []
         for cursor, take in late:
             take(cursor.fetchall())

@@ -1,8 +1,8 @@
-"""Calls to a server in worker threads, which a stopping bot abandons when the server doesn't answer.
+"""Calls to a server in worker threads. A cancelled call ends soon, even if the server doesn't answer.
 
-Such a server keeps its connections open and sends nothing, so that a thread would wait in libpq for ever, and
-the process would never end. Shutting down the socket ends the wait: libpq finds the connection lost. All
-waits here are in real time and in threads: the loop's clock may be a virtual one, which runs on while threads
+A frozen server keeps its connections open and sends nothing. A thread would wait in libpq for ever, and the
+process would never end. Shutting down the socket ends this wait: libpq finds the connection lost. All waits
+here are in real time and in threads: the event loop may have a virtual clock, which runs on while threads
 work.
 """
 
@@ -32,15 +32,13 @@ _AGAIN: Final = 0.1
 
 
 def cut(connection: Connection) -> None:
-    """Shut down a connection's socket. Every thread that waits for the connection then finds the connection
-    lost.
-    """
+    """Shut down a connection's socket, so that all threads that wait for the connection find it lost."""
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as shared:
         shared.shutdown(socket.SHUT_RDWR)
 
 
 def give_up(when: Callable[[], bool], do: Callable[[], None], over: threading.Event) -> None:
-    """Call `do` repeatedly, in a new thread, once `when()` is true and until `over` is set."""
+    """Start a thread that calls `do` repeatedly while `when()` is true. The thread ends with `over`."""
 
     def watch() -> None:
         while not over.wait(_AGAIN):
@@ -54,11 +52,10 @@ async def ask(work: Callable[[], R], *kept: Connection | None, within: float | N
     """Run `work` in a worker thread; return its result or raise its error.
 
     Args:
-        kept: existing connections that `work` uses; connections that `work` makes are found without this
-            argument.
-        within: after so many seconds, the connections are cut.
+        kept: existing connections that `work` uses. Connections that `work` makes are found automatically.
+        within: number of seconds after which all connections of `work` are cut.
 
-    Cancellation: *atomic*: waits `PATIENCE` seconds for the thread, and then cuts its connections.
+    Cancellation: *atomic*: waits `PATIENCE` seconds for the thread, and then cuts the connections.
     """
     over, made = threading.Event(), [one for one in kept if one is not None]
     task, token = trio.lowlevel.current_task(), trio.lowlevel.current_trio_token()

@@ -1,20 +1,20 @@
 """Transactions: runs the writer's batches in PostgreSQL, one transaction each, under the store's fence.
 
-Each transaction first increments the process's count of commits. Only the store's owner can increment this
-count: the transaction takes the owner's advisory lock once more, so that the session certainly has the lock,
-even behind a proxy. If another process owns the store, the statement changes no row. Then the transaction
-ends, nothing is stored, and this process never stores anything again. A take-over waits while a transaction
-is open.
+Each transaction first increments the process's count of commits; this count is the fence. Only the store's
+owner can increment its count: the same statement takes the owner's advisory lock once more, so that the
+session certainly has the lock, even behind a proxy. If another process owns the store, the statement changes
+no row. Then the transaction ends, nothing is stored, and this process never stores anything again. A
+take-over waits while a transaction is open.
 
-If the connection is lost, all uncommitted work is lost. A new session checks fence and count, and the batch
-is run again. If no server can be reached, the callers get an error, and nothing was stored. If the connection
-was lost at COMMIT, only the count shows whether the COMMIT succeeded. So the count is read, for up to
-`SETTLE_SECONDS`, before any caller gets an answer. If that fails, the store is broken: the commit may or may
-not be stored.
+If the connection is lost, all uncommitted work is lost. A new session checks lock and count, and the batch is
+run again. If no server can be reached, the callers get an error, and nothing was stored. If the connection
+was lost at COMMIT, only the count shows whether the COMMIT succeeded. So before any caller gets an answer,
+the process tries for up to `SETTLE_SECONDS` to read the count. If it can't, the store is broken: the commit
+may or may not be stored.
 
 A batch goes to the server as one stream of statements with the COMMIT at the end. The stream waits for
 answers only where a job needs a row; see `stream` and `rows`. As on SQLite, a failing job rolls the whole
-batch back. The batch is then run again with a savepoint for each job, so that the failure affects its own
+batch back. The batch is then run again with a savepoint for each job, so that the failure affects this job's
 caller alone.
 """
 
@@ -44,10 +44,10 @@ SETTLE_SECONDS: Final = 30.0
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
-# Given the process's number and its known count: increment the count, and return the new count. If the stored
-# count differs, or the process has lost the store, nothing changes: `_MOVE` then returns no row, and
-# `_MOVE_OR_FAIL` fails. Each count is a new row: updates of one row would leave a dead version for each
-# commit. During a long transaction, every commit would read all dead versions.
+# Increments the stored count of the process $1, if the count is $2 and the process owns the store. `_MOVE`
+# returns the new count, and returns no row if nothing changes. `_MOVE_OR_FAIL` fails if nothing changes. Each
+# count is a new row: updates of one row would leave a dead version for each commit, and during another
+# program's long transaction, every commit would read all dead versions.
 _MOVED: Final = (
     b"WITH held AS MATERIALIZED (SELECT pg_try_advisory_xact_lock($1) AS yes), old AS (DELETE FROM"
     b" commits USING held WHERE yes AND node = $1 AND n = $2 RETURNING node, n), put AS (INSERT INTO"
@@ -70,11 +70,11 @@ class PostgresTransactions:
     """Runs batches on the session of a store, one at a time.
 
     Args:
-        session: the session; its connection is replaced when it is lost.
+        session: the session; a lost connection of the session is replaced.
         tables: the rows, over the same session.
-        renew: makes a new connection, and returns the connection and the count of commits. The count is None
-            if another process has the store.
-        lease: the lease that each answer of the server extends.
+        renew: makes a new connection, and returns the connection and the stored count of commits. The count
+            is None if another process has taken the store.
+        lease: the lease, which each answer of the server extends.
         name: name of the store, for errors.
     """
 
@@ -103,11 +103,11 @@ class PostgresTransactions:
 
     @property
     def commits(self) -> int:
-        """Number of this process's commits, as far as this process knows."""
+        """Number of this process's commits, without a commit with an unknown outcome."""
         return self._commits
 
     def give_up(self) -> None:
-        """Stop waiting for the server, since the store is being closed; callable in any thread."""
+        """Stop waiting for the server, because the store is being closed; callable in any thread."""
         self._gives_up = True
         cut(self._session.connection)
 
@@ -121,10 +121,10 @@ class PostgresTransactions:
     def run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
         """Run a batch; return an error or None for each job. Jobs without an error are durable.
 
-        A read sees the writes of earlier jobs in the batch. A read doesn't see rows that are noted as
+        A read sees the writes of earlier jobs in the batch. A read doesn't return rows that are noted as
         consumed.
         """
-        # A Noted job that failed is in the next batch again, so the batch names all consumed rows.
+        # A failed Noted job is in the next batch again, so the batch names all consumed rows.
         if consumed := [seq for job in batch if isinstance(job, Noted) for seq in job.consumed]:
             self._tables.read_no_more(consumed)
         asked = steady_time()
@@ -164,10 +164,10 @@ class PostgresTransactions:
         return verdicts
 
     def look(self, settle: bytes | None) -> None:
-        """Check that the session lives, and replace a lost one; see `ownership`.
+        """Check that the session lives, and replace a lost session; see `ownership`.
 
         Args:
-            settle: a query for the count, to send something to the server. With None, nothing is sent.
+            settle: a query for the commit count, to send something to the server. With None, nothing is sent.
         """
         asked = steady_time()
         if self._broken is not None:
@@ -195,10 +195,10 @@ class PostgresTransactions:
         self._uncounted = False
 
     def put(self, work: Callable[[], object]) -> None:
-        """Run `work` in a transaction of its own.
+        """Run `work` in a separate transaction.
 
         Raises:
-            StoreError: `work` isn't stored, or the outcome is unknown.
+            StoreError: nothing of `work` is stored, or the outcome is unknown.
         """
         try:
             try:
@@ -244,7 +244,7 @@ class PostgresTransactions:
             if self._session.lost_with(error) and committing:
                 if not self._settle(done):
                     raise _LostError(first_line(error)) from None
-                # The results of the batch's statements are lost, too.
+                # The results of the batch's statements are lost too, so the rows must be counted again.
                 self._uncounted = True
             else:
                 self._verdict(error)
@@ -299,7 +299,7 @@ class PostgresTransactions:
             self._roll_back()
             raise _LostError(first_line(error)) from verdict
         if row is None:
-            # A new session finds the reason: another process owns the store, or the count is another number.
+            # A new session finds the reason: another process owns the store, or the stored count is wrong.
             self._session.close()
             raise _LostError("its commits are counted no more")
 
@@ -331,7 +331,7 @@ class PostgresTransactions:
         return verdicts
 
     def _settle(self, done: int) -> bool:
-        """Return whether a COMMIT was done whose answer was lost. If so, the count is `done`."""
+        """After a lost answer, return whether the COMMIT succeeded: the stored count is then `done`."""
         until, pause = time.monotonic() + SETTLE_SECONDS, _FIRST_PAUSE
         while True:
             try:
@@ -379,14 +379,14 @@ class PostgresTransactions:
             return count
 
     def _go_on(self, connection: Connection) -> None:
-        """Store the server's present history as a history that lacks no commit.
+        """Store that the server's current history lacks no commit.
 
         The new session may be on another server, or the server's history may have changed.
         """
         try:
             go_on(connection, self._name)
         except psycopg.Error as error:
-            connection.close()  # otherwise the next batch would run although this wasn't stored
+            connection.close()  # otherwise the next batch would run, although the history isn't stored
             raise _LostError(first_line(error)) from None
 
     def _taken_over(self) -> NoReturn:

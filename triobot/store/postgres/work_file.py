@@ -1,11 +1,10 @@
-"""Files for the numbers of running code, if the store is on a server: notes for the machine's next process.
+"""Work files: local files with the work slots, for stores on a server.
 
 A conversation that kills its process must be parked after the third kill, and such a kill often comes too
-fast for a message to the server. So each process has a file on its machine for each store that it opens; a
-new process takes the first file that no process has locked. A process on another machine that takes the store
-over can't read this file. But the next process on the same machine adds the file's content to the crash
-counts in the store. So a conversation that kills processes on several machines is parked after a few more
-kills.
+fast for a message to the server. So a process writes the work slots to a file on its own machine, one file
+for each store that the process opens. A new process takes the first file that no process has locked, and adds
+the numbers in this file to the crash counts in the store. A process on another machine can't read the file.
+So a conversation that kills processes on several machines is parked only after a few more kills.
 
 Notes that were written before a restart of the machine are ignored, because the restart ended the process.
 """
@@ -30,12 +29,14 @@ _MOST: Final = 8
 
 
 def take_work_file(store: str, machine: str | None) -> FileLock | None:
-    """Lock a file for the notes of one process; log a warning and return None if that fails.
+    """Lock a file for this process's notes; return None if the process gets no file.
+
+    A warning is logged if the file can't be used.
 
     Args:
         store: identity of the store.
-        machine: identity of this boot of the machine. If the system has no such identity, `machine` is None,
-            and this process has no file.
+        machine: identity of this boot of the machine; None, and so no file, on a system without such an
+            identity.
     """
     if machine is None:
         return None
