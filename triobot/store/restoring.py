@@ -178,7 +178,7 @@ def _locked(path: Path, *, to_check: bool = False) -> Generator[sqlite3.Connecti
     if not path.is_file():
         raise ConfigError(f"there is no store at {path}")
     if not lock_path(path).exists():
-        # `check_kind` reads the file. If this process had the store open, this would drop SQLite's locks. But
+        # `check_kind` reads the file, which would drop SQLite's locks if this process had the store open. But
         # without a lock file, no process has the store open.
         check_kind(path)
     lock = take_lock(path)

@@ -88,7 +88,7 @@ def names_chat(key: str, chat_id: ChatId) -> bool:
 
 
 def as_kept(write: KeepRaw) -> KeepRaw:
-    """Return the write with a truncated body, and without characters that some engine can't store.
+    """Return the write with its body truncated, and with characters replaced that some engine can't store.
 
     No request is refused here: a request that could not be parsed often has unreadable headers too.
     """
@@ -233,7 +233,7 @@ class Tally:
         self.unsettled.clear()
 
     def settle(self) -> None:
-        """Make all changes so far final, because their transaction is durable."""
+        """Make all changes so far final. To be called once their transaction is durable."""
         self.unsettled.clear()
         totals = self._totals
         self.statistics = StoreStatistics(

@@ -63,7 +63,7 @@ _CHATS: Final = 16_384
 _SWEPT: Final = 5_000
 SWEEP_AFTER: Final = 256
 """Number of new deliveries after which a sweep of deliveries is due."""
-_LOOKED_AT: Final = 4  # rows checked per new delivery: at most a quarter of the rows is out of date
+_LOOKED_AT: Final = 4  # rows checked per new delivery, so that at most a quarter of all rows is outdated
 _SWEPT_TO: Final = "swept_to"  # name of the fact that stores the last key of the previous sweep
 _OF_CODE: Final = "(" + " OR ".join([f"key LIKE '{word}%'" for word in OF_CODE]) + ")"
 _OLD: Final = (

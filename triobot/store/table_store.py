@@ -83,7 +83,7 @@ _money: Callable[[Tables], MoneyTables] = attrgetter("money")
 
 @final
 class ReadPayments(_Reads):
-    """Queries of a store's payments, documented at `MoneyTables`. Every method raises as `Store`."""
+    """Queries of a store's payments, documented at `MoneyTables`. Every method raises the errors of `Store`."""
 
     get = _reads(_money, MoneyTables.get)
     of_invoice = _reads(_money, MoneyTables.of_invoice)
@@ -97,7 +97,7 @@ class ReadPayments(_Reads):
 
 @final
 class ReadAlarms(_Reads):
-    """Queries of a store's alarms, documented at `MoneyTables`. Every method raises as `Store`."""
+    """Queries of a store's alarms, documented at `MoneyTables`. Every method raises the errors of `Store`."""
 
     open = _reads(_money, MoneyTables.open_alarms)
     all = _reads(_money, MoneyTables.all_alarms)
@@ -105,7 +105,10 @@ class ReadAlarms(_Reads):
 
 @final
 class ReadBroadcasts(_Reads):
-    """Queries of a store's broadcasts, documented at `BroadcastTables`. Every method raises as `Store`."""
+    """Queries of a store's broadcasts, documented at `BroadcastTables`.
+
+    Every method raises the errors of `Store`.
+    """
 
     all = _reads(_broadcasts, BroadcastTables.jobs)
     get = _reads(_broadcasts, BroadcastTables.job)
@@ -114,7 +117,10 @@ class ReadBroadcasts(_Reads):
 
 @final
 class ReadCode(_Reads):
-    """Queries of the author's code in a store, documented at `CodeTables`. Every method raises as `Store`."""
+    """Queries of the author's code in a store, documented at `CodeTables`.
+
+    Every method raises the errors of `Store`.
+    """
 
     all = _reads(_code, CodeTables.code)
 

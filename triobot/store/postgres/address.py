@@ -86,7 +86,7 @@ def read_address(place: str) -> PostgresAddress:
 
 
 def from_the_other_end(conninfo: str) -> dict[str, Any]:
-    """Return `conninfo` as parameters, with the hosts in reverse order, to connect to the last usable server."""
+    """Return `conninfo` as parameters with the hosts in reverse order, to connect to the last usable server."""
     given = conninfo_to_dict(conninfo)
     for name in ("host", "hostaddr", "port"):
         if name in given:

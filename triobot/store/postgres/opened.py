@@ -131,7 +131,7 @@ class OpenedStore:
             tell()
 
     def _look(self, speak: bool) -> bool:
-        """Return whether the session lives. With `speak`, also send a query, unless a batch uses the session."""
+        """Return whether the session lives. With `speak`, also send a query, unless a batch is running."""
         if self.turn.acquire(blocking=False):
             try:
                 if not self._closed.is_set():

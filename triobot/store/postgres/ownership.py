@@ -7,8 +7,8 @@ a process at rest writes nothing.
 When a process dies, the server ends its session and frees the lock. A living process that loses its session
 makes a new session within a moment. So an owner counts as dead only if its lock has been free for `GRACE`.
 But the session of a frozen or disconnected process stays on the server. So a process that waits for the store
-ends each owner's session from which the server has got nothing for three seconds. A session that waits for a
-row lock or the disk counts as alive, and is left alone. PostgreSQL's own `idle_session_timeout` can't end a
+ends an owner's session if the server has got nothing from this session for three seconds. A session that
+waits for a row lock or the disk counts as alive, and is left alone. PostgreSQL's own `idle_session_timeout` can't end a
 silent session: a Flush after the answer disables this timeout, and psycopg sends a Flush with each pipeline.
 
 When no commit is running, a thread of the owner sends a query every `SPEAKS_EVERY` seconds. So an owner with

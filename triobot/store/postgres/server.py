@@ -1,4 +1,4 @@
-"""Requirements for a server whose acknowledged commits must be durable. Pure."""
+"""Requirements that a server must meet to have a store, such as durable commits. Pure."""
 
 from __future__ import annotations
 
