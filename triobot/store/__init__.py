@@ -1,7 +1,7 @@
 """Stores: state that outlives the process, behind one interface, `triobot.store.Store`.
 
-`open_store` picks the engine by the address: SQLite in a file; SQLite in memory, which isn't durable; or
-PostgreSQL. The code of the last two engines is imported only if an address names that engine. Only commands
+`open_store` picks one of three engines by the address: SQLite in a file, SQLite in memory (not durable), or
+PostgreSQL. The code for the last two engines is imported only if an address names that engine. Only commands
 import `restoring` and `offline_copy`. The rules for redelivery, quota and unreadable requests are in `rules`,
 a pure module.
 """
@@ -113,7 +113,7 @@ async def wait_free(url: str, *, taken: Callable[[], None]) -> None:
     """Wait until no process owns the store at this address.
 
     Args:
-        taken: called once, if a process owns the store.
+        taken: called once if a process owns the store now.
 
     Raises:
         StoreError, ConfigError: as `open_store`, for problems found at the first check.
@@ -137,7 +137,10 @@ async def is_made(url: str) -> bool:
 
 
 async def ask_owner(url: str, order: OperatorOrder) -> Answered | None:
-    """Send an order through the store to its owner; return the answer, or None if there is no owner.
+    """Send an operator's order, through the store, to the process that owns the store.
+
+    Returns:
+        The owner's answer; None if no process owns the store.
 
     Raises:
         ConfigError: the address names no store on a server, or a store that this user may not use.

@@ -1,4 +1,4 @@
-"""Checks of every value that enters a store, before it joins a batch. Pure.
+"""Checks of every value that enters a store, made before the value joins a batch. Pure.
 
 Group commit puts the writes of unrelated callers into one transaction. A value that the engine can't store
 (half a surrogate pair, an integer beyond 64 bits, U+0000, which PostgreSQL refuses) would make the writes of

@@ -1,8 +1,8 @@
 """Backups: copies of a store, made while the bot goes on. Also, checks of a store's files before SQLite opens
 the store.
 
-A backup is one file, marked as a backup: a bot refuses to run on a backup. `restoring` makes a store of a
-backup.
+A backup is one file, marked as a backup: a bot refuses to run on a backup. `restoring` turns a backup into a
+store.
 
 Everything here runs in a worker thread.
 """
@@ -128,7 +128,7 @@ def check_alone(path: Path, lock: FileLock, *, to_run: bool = False, to_check: b
             f"the store {path} has a second name, a hard link, and would be damaged if both are opened;"
             " remove the other name"
         )
-    # A power loss may leave the file torn. That is no error here: the log repairs the file.
+    # A power loss may leave the file torn. Such damage is no error here: the log repairs the file.
     with suppress(*ENGINE_ERRORS), closing(open_alone(path)) as connection:
         if to_run:
             check_original(connection, path)
@@ -147,7 +147,8 @@ def check_alone(path: Path, lock: FileLock, *, to_run: bool = False, to_check: b
         if mark and (to_run or to_check) and not begun and not clean:
             noted, length = lock.notes.log_left()
             damage = "" if log.exists() else "isn't beside it"
-            # Without the lock file's notes (`last` is 0), nothing proves that the log was empty before.
+            # An incomplete log is fine if the lock file's notes prove that the log has no commit yet. Without
+            # notes (`last` is 0), nothing proves this.
             if not (damage or (held and log.stat().st_size >= length)) and (noted == mark or not last):
                 damage = "is emptied, cut short or damaged"
             if damage:

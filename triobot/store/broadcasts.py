@@ -25,7 +25,7 @@ from ..wire.ids import ChatId
 from .sql import Sql
 
 CREATE_BROADCASTS: Final = (
-    # No receiver at a position above `meant` has been tried; `last` is the highest used position.
+    # No message has been sent to receivers at positions above `meant`. `last` is the highest used position.
     """CREATE TABLE broadcasts (
         n INTEGER PRIMARY KEY AUTOINCREMENT,
         key TEXT NOT NULL UNIQUE,
@@ -52,9 +52,9 @@ CREATE_BROADCASTS: Final = (
 
 
 def stop_after_restore(sql: Sql) -> None:
-    """Stop the broadcasts that were running when a copy was made.
+    """Stop all running broadcasts after a restore or a failover.
 
-    The copy doesn't show which receivers were reached after the copying.
+    The store may not show which receivers have been reached already.
     """
     sql.execute(
         "UPDATE broadcasts SET state = 'stopped', content = '', unknown = unknown +"

@@ -1,4 +1,4 @@
-"""Store files: opening a file safely, and closing it.
+"""Store files: code that opens a file safely, and closes the file.
 
 Everything here runs in a worker thread. The order matters: the lock is taken before anything is read, and the
 file is identified as a store of this bot before anything is written. The answer to each PRAGMA is checked,

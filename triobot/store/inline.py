@@ -25,7 +25,7 @@ class InlineWriter:
     Args:
         tables: the rows.
         transactions: runs the transactions on the same rows.
-        clock: times for deleting old rows.
+        clock: source of the times for deleting old rows.
     """
 
     def __init__(self, tables: Tables, transactions: Transactions, clock: WallClock) -> None:
@@ -36,7 +36,6 @@ class InlineWriter:
         self._closed = False
 
     def statistics(self) -> StoreStatistics:
-        """Return the store's counts."""
         return self._tables.tally.statistics
 
     def latencies(self) -> Mapping[str, Latencies]:
@@ -67,7 +66,7 @@ class InlineWriter:
         self._catch_up((key,), ())
 
     def note_consumed(self, seqs: Collection[int]) -> bool:
-        """Delete the rows at once; return whether that succeeded."""
+        """Delete the rows at once; return whether the deletion succeeded."""
         return self._catch_up((), seqs)
 
     @trio.lowlevel.enable_ki_protection

@@ -393,8 +393,8 @@ class JournalTables:
         return self._rows(_UNFINISHED, (after, limit))
 
     def due(self, now: int, *, after: tuple[int, int] = (-1, -1), limit: int) -> list[ConversationRow]:
-        """Return up to `limit` conversations whose wake time has come, earliest first. Parked conversations
-        are left out.
+        """Return up to `limit` conversations with a wake time up to `now`, earliest first. Parked
+        conversations are left out.
 
         Args:
             after: (wake_at, id) of the last conversation of the previous page.

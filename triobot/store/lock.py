@@ -1,10 +1,10 @@
 """The lock of a store file: one process at a time may have the file open.
 
-A lock file beside the real path is locked from before the database is opened until after it is closed. The
-kernel releases the lock when the process dies, however the process dies. The lock file is never deleted: a
-deletion would race with the next process that opens the lock file. The first line names the process that took
-the lock last. Behind this line are notes that survive the process, but not a crash of the machine; see
-`notes`.
+Before a process opens the database, the process locks a lock file beside the real path. It keeps this lock
+until the database is closed. The kernel releases the lock when the process dies, however the process dies.
+The lock file is never deleted: a deletion would race with the next process that opens the lock file. The
+first line names the process that took the lock last. Behind this line are notes that survive the process, but
+not a crash of the machine; see `notes`.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def check_filesystem(database: Path) -> None:
     On a system without ``/proc``, the filesystem is unknown, and every store is accepted.
 
     Raises:
-        ConfigError: names the kind of filesystem.
+        ConfigError: the store is on such a filesystem; names the kind of filesystem.
     """
     try:
         mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="surrogateescape")

@@ -2,8 +2,8 @@
 
 A log is a head, followed by *entries*. Each entry is a header with a page number, followed by the page. All
 entries of a log have the two salts of the log's head. Entries with other salts are left over from an earlier
-log. An entry's checksum covers all entries before it. The last entry of a transaction contains the size of
-the database.
+log. The checksum of an entry covers this entry and all earlier entries. The last entry of a transaction
+contains the size of the database.
 
 While no transaction is open, all entries with the right salts are committed, except the entries of a
 transaction that was rolled back. Such entries end without a commit, or with a checksum that doesn't match.
@@ -115,7 +115,7 @@ def _of_this_log(head: _LogHead, block: bytes) -> int:
 
 
 def _end_of_commit(head: _LogHead, entries: bytes, before: bytes) -> int:
-    """Return the end of the last entry that commits and has a matching checksum; 0 if there is none."""
+    """Return the position behind the last commit with a matching checksum; 0 if there is none."""
     size = head.entry_size
     for start in range(len(entries) - size, -1, -size):
         if entries[start + 4 : start + 8] == bytes(4):

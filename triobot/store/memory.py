@@ -109,7 +109,7 @@ class MemoryRows:
 
 @cache
 def _empty() -> sqlite3.Connection:
-    """Make the empty store that each new store is copied from. A copy takes a tenth of the time."""
+    """Make the empty store that each new store is copied from, in a tenth of the time of the migrations."""
     sql = sqlite3.connect(_PLACE, isolation_level=None, check_same_thread=False)
     atexit.register(sql.close)
     for migration in MIGRATIONS:

@@ -25,20 +25,20 @@ from ..seams.writes import WORK_SLOTS, WorkSlots
 SLOT: Final = 128
 """Size in bytes of a line in a lock file: the first line names the process, each other line is one note."""
 
-# There are more lines than a bot has answers in a second. The database has an answer much sooner than after a
-# second, and the line is then free again.
+# A bot answers fewer deliveries in a second than there are lines. A line is free again when the database has
+# the answer, much sooner than after a second.
 _LINES: Final = 4_096
 _LINE: Final = struct.Struct(f"{SLOT}s")
 
-# Behind the lines, on another page, are numbers: the work slots, the run's number, and rows that were
-# consumed.
+# After the lines, on another page, the file has numbers: the work slots, the run's number, and the numbers of
+# consumed rows.
 _NUMBERS: Final = -(-SLOT * (1 + _LINES) // mmap.PAGESIZE) * mmap.PAGESIZE
 _NUMBER: Final = struct.Struct("=q")
 _COUNT: Final = 512
 _RUN: Final = WORK_SLOTS
 _SIZE: Final = _NUMBERS + _COUNT * _NUMBER.size
 
-# Behind the numbers are the word of a log (`schema.LOG`) and the length of the log file.
+# After the numbers, the file has the word of a log (`schema.LOG`) and the length of the log file.
 _LOG: Final = struct.Struct("=16sq")
 
 
@@ -82,9 +82,9 @@ class Notes:
         return numbers if any(numbers) else ()
 
     def consumed_left(self, run: int) -> list[int]:
-        """Return the noted consumed rows in the file, if the notes are from the run with this number.
+        """Return the consumed rows that the run with this number has noted in the file.
 
-        Notes of another run may be about another database that had the same path before.
+        Notes of another run are ignored: these may be about another database that had the same path before.
         """
         numbers = self._read_numbers()
         return [seq for seq in numbers[_RUN + 1 :] if seq] if numbers[_RUN : _RUN + 1] == (run,) else []
@@ -149,7 +149,7 @@ class Notes:
         _LINE.pack_into(self._pages, at * SLOT, line)
 
     def note_consumed(self, seqs: Collection[int]) -> bool:
-        """Note all of these consumed rows, or, without enough room, no row. Return whether there was room."""
+        """Note all of these consumed rows, or none if the room is too small; return whether all are noted."""
         if self._numbers is None or len(seqs) > len(self._free_numbers):
             return False
         for seq in seqs:
@@ -205,7 +205,6 @@ class WorkNotes:
 
     @property
     def at_work(self) -> WorkSlots:
-        """The work slots."""
         return self._in_memory if self._file is None else self._file.at_work
 
     def answered_left(self) -> list[str]:

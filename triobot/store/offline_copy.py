@@ -26,7 +26,7 @@ _FILES: Final = ("", "-wal", "-journal", ".lock")
 def copy_offline(path: Path, folder: Path) -> Path:
     """Copy a store into a folder that only its owner can read; return the copy's path.
 
-    A bot that starts during the copying fails with StoreLockedError, as beside any other tool.
+    A bot that starts during the copying fails with StoreLockedError, as during the work of any other tool.
 
     Raises:
         ConfigError: there is no store, or no room for a copy.

@@ -16,17 +16,17 @@ LEAP: Final = 10**9
 
 
 def begin_epoch(sql: Sql, now: int, *, above: int = 0) -> None:
-    """Begin the next epoch in a copy of a store, because the copy lacks all data stored after the copying.
+    """Begin the next epoch after a restore or a failover, because the store may lack its latest data.
 
     Args:
-        above: epoch of the store that the copy replaces; the new epoch is greater.
+        above: epoch of the store that a restored backup replaces; the new epoch is greater.
     """
     put_meta(sql, "epoch", str(max(above, int(get_meta(sql, "epoch") or 0)) + 1))
     put_meta(sql, "restored_at", str(now))
     put_meta(sql, "epoch_at", str(now))
-    # The run that was in progress when the copy was made counts as cleanly stopped.
+    # The run that was in progress at the time of the backup or failover counts as cleanly stopped.
     put_meta(sql, "clean", str(now))
-    # The notes and the log of that run don't belong to the copy.
+    # The notes and the log of that run don't belong to this store.
     drop_meta(sql, "run")
     drop_meta(sql, LOG)
 
@@ -44,7 +44,7 @@ def count_run(
     ignored: consumed rows are read again, and after an unclean stop the last acknowledgements are revoked.
 
     Args:
-        machine: identity of this boot of the machine, if the system has one.
+        machine: identity of this boot of the machine; None on a system without such an identity.
     """
     names = ("boot", "unclean", "epoch", "epoch_at", "run")
     boot, unclean, epoch, epoch_at, run = (int(get_meta(sql, name) or 0) for name in names)

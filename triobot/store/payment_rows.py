@@ -220,7 +220,7 @@ class MoneyTables:
         return [PaymentMove(*row) for row in rows]
 
     def totals(self, *, since: int, until: int) -> list[PaymentTotal]:
-        """Sum up captured payments from `since` to before `until`, by day and group."""
+        """Sum up, by day and group, the payments captured at or after `since` and before `until`."""
         rows: list[tuple[int, str, int, int]] = self._sql.execute(
             f"SELECT captured_at / {DAY}, grouped, count(*), sum(captured) FROM payments"
             " WHERE captured_at >= ? AND captured_at < ? GROUP BY 1, 2 ORDER BY 1, 2",

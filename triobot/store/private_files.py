@@ -38,7 +38,7 @@ def refuse_planted(path: Path) -> None:
     """Refuse a link in a folder where everybody may write, such as /tmp: another user may have made the link.
 
     Raises:
-        ConfigError: names the link.
+        ConfigError: `path` is such a link, or a link to itself; names the link.
     """
     for _ in range(_MOST_LINKS):
         if not path.is_symlink():
@@ -57,7 +57,7 @@ def remove_leftover(path: Path) -> None:
     """Remove a database that an earlier attempt may have left unfinished; never remove another file.
 
     Raises:
-        FileExistsError: the name belongs to another file.
+        FileExistsError: the file is not a database.
     """
     try:
         fd = os.open(path, os.O_RDONLY | CAREFUL | AT_ONCE)

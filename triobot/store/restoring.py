@@ -151,7 +151,7 @@ def _last_seq(connection: sqlite3.Connection) -> int:
 
 
 def _set_aside(path: Path) -> Path | None:
-    """Rename the existing store's files. They are not deleted, because the backup may lack some of the data.
+    """Rename the existing store's files, and delete no file, because the backup may lack some of the data.
 
     The log of the store is renamed first, even if there is no main file: SQLite would write a remaining log
     over the pages of the next store with this name.

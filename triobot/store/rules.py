@@ -37,7 +37,7 @@ OF_CODE: Final = ("call:", "signal:")
 """Prefixes of the keys that code gives to its calls and signals."""
 
 REPEATED_WITHIN: Final = 60 * 1000
-"""How long after an unacknowledged delivery an equal event counts as its redelivery; in milliseconds."""
+"""How long after an unacknowledged delivery an equal event counts as a redelivery; in milliseconds."""
 
 UNSURE_BEFORE_A_CRASH: Final = 1000
 """Length of the period before a crash of the machine, in milliseconds. Acknowledgements from this period are
@@ -68,7 +68,7 @@ def is_redelivery(arrival: Arrival, previous: AcceptedDelivery | None, known_for
     """Return whether `arrival` is in the store already, given the last accepted delivery of its key.
 
     Args:
-        known_for: see `Retention.keys`.
+        known_for: how long keys from the author's code are remembered, in milliseconds.
     """
     if arrival.key is None or previous is None:
         return False
@@ -88,7 +88,7 @@ def names_chat(key: str, chat_id: ChatId) -> bool:
 
 
 def as_kept(write: KeepRaw) -> KeepRaw:
-    """Return the write with its body truncated, and with characters replaced that some engine can't store.
+    """Return the write in its stored form: truncated, and without characters that some engine can't store.
 
     No request is refused here: a request that could not be parsed often has unreadable headers too.
     """
@@ -188,7 +188,7 @@ class Tally:
         """Count one more event.
 
         Args:
-            size: bytes of its body.
+            size: size of the body in bytes.
             begun: the event's `seq` if the event has begun a conversation; else 0.
         """
         self.unsettled.append((chat_id, 1, size, begun))
@@ -226,7 +226,6 @@ class Tally:
         del self.unsettled[mark:]
 
     def clear(self) -> None:
-        """Reset all counts to 0."""
         self._totals = dict.fromkeys(self._totals, 0)
         self._chats.clear()
         self._begun.clear()

@@ -37,7 +37,7 @@ from .payment_rows import TABLES as MONEY
 from .sql import Sql, as_text
 
 APPLICATION_ID: Final = 0x7472_6962
-"""Marks a file as a store, in the SQLite header: "trib" in ASCII."""
+"""Number in SQLite's header that marks a file as a store: "trib" in ASCII."""
 PUT_META: Final = (
     "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )
@@ -239,8 +239,6 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
 @final
 @guarded
 class SchemaVersion:
-    """The schema version of a store."""
-
     number: int
     min_reader: int
     min_reader_release: str

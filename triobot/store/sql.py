@@ -33,12 +33,12 @@ class Sql(Protocol):
     def execute(self, statement: str, values: Sequence[Any] = ..., /) -> Cursor: ...
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> Cursor:
-        """Run one statement for each row; `Cursor.rowcount` is the sum."""
+        """Run one statement for each row; `Cursor.rowcount` is the sum over all rows."""
         ...
 
 
 def as_text(columns: str) -> str:
-    """Return SQL that reads these columns as texts, whatever types a damaged row has there."""
+    """Return SQL that reads these columns as texts, even if a damaged row has values of other types."""
     return ", ".join(f"CAST({column} AS TEXT)" for column in columns.split(", "))
 
 

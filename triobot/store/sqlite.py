@@ -1,6 +1,7 @@
 """The default engine: one file, one connection, one writer, group commit.
 
-The code that opens a file is in `file`; the store, and the code that serves it, in `table_store`.
+The module `file` opens a file. The module `table_store` contains the store, and the function that serves an
+open store.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ async def open_sqlite(
     retention: Retention = RETENTION,
     visit: bool = False,
 ) -> AsyncGenerator[Store, None]:
-    """Open the store in this file while the block runs; make it if there is none.
+    """Open the store in this file while the block runs; make a new store if there is no file.
 
     When a method of the store returns, its writes are fsynced. Only the owner of the file can read the file,
     its log and its lock. The end of the block waits for all jobs that the store has accepted, even after an

@@ -35,8 +35,7 @@ _NOT_WRITTEN: Final = {
 }
 """Remedies for the operator, by SQLite's code."""
 ENGINE_ERRORS: Final = (sqlite3.Error, ValueError)
-"""Errors that reading a file may raise: ValueError for a text that isn't UTF-8, or that should be a number.
-"""
+"""Errors that a read of a store may raise. ValueError: a text is not UTF-8, or not the expected number."""
 _UNREADABLE: Final = (TypeError, LookupError, json.JSONDecodeError, zlib.error)
 _UNHARMED_BY_COMMIT: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
 

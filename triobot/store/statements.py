@@ -70,7 +70,7 @@ _OLD: Final = (
     f"(once = 1 AND NOT {_OF_CODE} AND at < ? OR once = 1 AND {_OF_CODE} AND at < ? OR once = 0 AND at < ?)"
 )
 _BY_NUMBER: Final = attrgetter("seq")
-_ALIVE_EVERY: Final = 200  # milliseconds; the time costs one more page in a transaction
+_ALIVE_EVERY: Final = 200  # milliseconds between two stored times; each costs its transaction one more page
 
 
 class Tables:
@@ -146,7 +146,7 @@ class Tables:
         return seq
 
     def undo(self, mark: int = 0) -> None:
-        """Undo the changes of the tally since `mark`, and drop the caches of chats."""
+        """Undo the changes of the tally since `mark`, and clear the cached senders."""
         self.tally.undo(mark)
         self._alone.clear()
         self._alive_at = 0  # the time that `note_alive` stored last may be rolled back
@@ -377,7 +377,7 @@ class Tables:
         return None if row is None else AcceptedDelivery(at=row[0], acknowledged=bool(row[1]))
 
     def _is_group(self, arrival: Arrival) -> bool:
-        """Store the sender; return whether the store knows two different senders of this chat."""
+        """Store the sender; return whether the chat has ever had two different senders."""
         chat_id, sender_id = arrival.chat_id, arrival.sender_id
         known = self._alone.get(chat_id)
         if known is not None and sender_id in (None, known):

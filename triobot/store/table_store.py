@@ -83,7 +83,10 @@ _money: Callable[[Tables], MoneyTables] = attrgetter("money")
 
 @final
 class ReadPayments(_Reads):
-    """Queries of a store's payments, documented at `MoneyTables`. Every method raises the errors of `Store`."""
+    """Queries of a store's payments, documented at `MoneyTables`.
+
+    Every method raises the errors of `Store`.
+    """
 
     get = _reads(_money, MoneyTables.get)
     of_invoice = _reads(_money, MoneyTables.of_invoice)
@@ -97,7 +100,10 @@ class ReadPayments(_Reads):
 
 @final
 class ReadAlarms(_Reads):
-    """Queries of a store's alarms, documented at `MoneyTables`. Every method raises the errors of `Store`."""
+    """Queries of a store's alarms, documented at `MoneyTables`.
+
+    Every method raises the errors of `Store`.
+    """
 
     open = _reads(_money, MoneyTables.open_alarms)
     all = _reads(_money, MoneyTables.all_alarms)
@@ -373,7 +379,7 @@ class Store(_Reads):
         """Copy the store into a new file, while other tasks go on writing.
 
         Raises:
-            ConfigError: the file exists, or the database has backup tools of its own.
+            ConfigError: the file exists or can't be made, or this engine makes no backups of this kind.
         """
         await self._back_up(path)
 

@@ -59,7 +59,7 @@ class WorkerThread:
             self._send_wakeup()
 
     async def wait(self) -> outcome.Outcome[Any] | None:
-        """Wait for the outcome of a job; None after `wake`.
+        """Wait for the outcome of a job, and return the outcome; return None after `wake`.
 
         Cancellation: none: call this in a shield, since a job in the thread can't be undone.
         """

@@ -89,7 +89,7 @@ _CHECKPOINT_AT: Final = 6 * 1024 * 1024  # well below the size with which the lo
 
 
 class Job(Generic[R]):
-    """Work for one transaction, its result, and the task that waits for it.
+    """Work for one transaction, the result, and the task that waits for the result.
 
     Attributes:
         writes: whether the job changes rows.
@@ -214,7 +214,7 @@ class Transactions:
     """Runs batches on one connection, one at a time.
 
     Args:
-        begun: called once a log's first commit is durable, with the word that identifies the log.
+        begun: called when a log's first commit is durable, with the log's word (`schema.LOG`).
     """
 
     def __init__(
@@ -267,7 +267,7 @@ class Transactions:
         SQLite's automatic checkpoints are off, because they would ignore a failed fsync.
 
         Args:
-            erase: empty the log completely.
+            erase: whether to empty the log file.
         """
         try:
             self.fold(erase=erase)
@@ -597,7 +597,8 @@ class Writer:
         noted.answered[key] = None
 
     def note_consumed(self, seqs: Collection[int]) -> bool:
-        """Note that these inbox rows have been handled; the note survives as a note of `note_answered` does.
+        """Note that these inbox rows have been handled. The note survives the same failures as a note of
+        `note_answered`.
 
         Never waits, never raises. Later calls don't read these rows. Without notes, each end of a
         conversation would need a transaction: 231,000 machine instructions, in addition to the 1,260,000
@@ -678,7 +679,9 @@ class Writer:
                 nursery.cancel_scope.cancel()
 
     def _begin_if_idle(self) -> None:
-        """Begin a batch if the writer's task waits for jobs; if other callers may join, one pass later."""
+        """Begin a batch if the writer's task waits for jobs. If other callers may join, begin the batch one
+        pass of the event loop later.
+        """
         if self._coming or not self._waits or self._asked is not None:
             return
         if self._alone:

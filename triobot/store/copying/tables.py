@@ -32,7 +32,6 @@ class CopiedTable:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All columns."""
         return self.key + self.rest
 
     def pages(self, sql: Sql) -> Iterator[Sequence[Row]]:

@@ -5,7 +5,7 @@ The tables, the statements and the writer are the same as for SQLite. These modu
 
 * `dialect` translates statements, and `stream` sends them.
 * `session` makes connections, and `server` checks a server's settings.
-* `history` detects what a failover may have lost.
+* `history` detects failovers, which may have lost commits.
 * `transactions` runs each transaction under the store's fence, and finds the outcome of a COMMIT whose answer
   was lost.
 * `schemas` makes a store's schema, and `opened` opens a store.
@@ -55,7 +55,7 @@ async def open_postgres(
     retention: Retention = RETENTION,
     visit: bool = False,
 ) -> AsyncGenerator[Store, None]:
-    """Open the store at this address while the block runs; make its schema if there is none.
+    """Open the store at this address while the block runs; make the schema if there is no store.
 
     When a method of the store returns, its writes are committed, as durably as the server is configured.
 

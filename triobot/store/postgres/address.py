@@ -31,7 +31,7 @@ class PostgresAddress:
     Attributes:
         conninfo: libpq's connection string, without a password.
         schema: the schema of the store.
-        accept_loss: whether the server may be one that can lose acknowledged commits.
+        accept_loss: whether the store may be on a server that can lose acknowledged commits.
         hosts: number of servers in the address.
     """
 
@@ -86,7 +86,7 @@ def read_address(place: str) -> PostgresAddress:
 
 
 def from_the_other_end(conninfo: str) -> dict[str, Any]:
-    """Return `conninfo` as parameters with the hosts in reverse order, to connect to the last usable server."""
+    """Return parameters with the hosts in reverse order, for a connection to the last usable server."""
     given = conninfo_to_dict(conninfo)
     for name in ("host", "hostaddr", "port"):
         if name in given:

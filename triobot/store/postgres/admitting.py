@@ -60,7 +60,7 @@ _ASK_CLOCK_EVERY: Final = 5_000
 _LAST_SECONDS: Final = 0.5
 _LOOK_SECONDS: Final = 0.5
 _NOTED_WITHIN: Final = 0.02
-"""Delay in seconds until a fully written 200 is stored, unless an event is inserted sooner."""
+"""Seconds before the fact that a 200 was written is stored; a batch of events stores the fact sooner."""
 _NOTHING: Final = StoreStatistics(0, 0, 0)
 
 _NAME: Final = b"SET application_name = 'node admission'"
@@ -207,7 +207,7 @@ class Admission:
         assert one.answer is not None
         if arrival.key is not None and not arrival.once:
             self._came[arrival.key] = arrival.at
-            if len(self._came) > _MOST_KNOWN:  # requests that were cut off before the 200
+            if len(self._came) > _MOST_KNOWN:  # many requests were cut off before the 200
                 del self._came[next(iter(self._came))]
         if on_commit is not None and isinstance(one.answer, InboxRow):
             on_commit(one.answer)
@@ -345,7 +345,7 @@ class Admission:
                 if self._connection is not None:
                     self._connection.close()
                 self._connection = self._ahead = None
-                if not isinstance(error, psycopg.errors.DivisionByZero):  # raised behind the deadline
+                if not isinstance(error, psycopg.errors.DivisionByZero):  # raised after the deadline
                     why = self._away(error)
                 late = [one for one in batch if steady_time() >= one.until]
                 for one in late:

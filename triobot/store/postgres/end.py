@@ -35,8 +35,9 @@ def open_postgres_end(place: str, stamp: Stamp, *, now: int, copying: Copying) -
 
 
 def identity_of_postgres(place: str) -> str | None:
-    """Return the identity of the store at this address, which is the same on all its servers; None without a
-    store.
+    """Return the identity of the store at this address; None without a store.
+
+    The identity is the same on each server of the store.
 
     Raises: as `triobot.store.postgres.open_postgres`.
     """

@@ -263,11 +263,11 @@ class OpenedStore:
     def acquit(self, *, late: bool = False) -> None:
         """Store that this run did not crash, although this process no longer owns the store.
 
-        Otherwise, the process that took the store, or the bot's next run, counts this run as crashed. This is
-        the only write without the fence. Only starts read the stored fact, under the same lock as this write.
+        Otherwise, the process that took the store, or the bot's next run, counts this run as crashed. The
+        write is safe without the fence: only starts read the fact, under the same lock as this write.
 
         Args:
-            late: whether the run ended a while ago. Its process may then still be the stored owner.
+            late: whether the run ended a while ago. The table `owner` may then still name this process.
 
         Raises:
             TriobotError, psycopg.Error: the fact can't be stored now.

@@ -8,8 +8,9 @@ When a process dies, the server ends its session and frees the lock. A living pr
 makes a new session within a moment. So an owner counts as dead only if its lock has been free for `GRACE`.
 But the session of a frozen or disconnected process stays on the server. So a process that waits for the store
 ends an owner's session if the server has got nothing from this session for three seconds. A session that
-waits for a row lock or the disk counts as alive, and is left alone. PostgreSQL's own `idle_session_timeout` can't end a
-silent session: a Flush after the answer disables this timeout, and psycopg sends a Flush with each pipeline.
+waits for a row lock or the disk counts as alive, and is left alone. PostgreSQL's own `idle_session_timeout`
+can't end a silent session: a Flush after the answer disables this timeout, and psycopg sends a Flush with
+each pipeline.
 
 When no commit is running, a thread of the owner sends a query every `SPEAKS_EVERY` seconds. So an owner with
 a busy event loop isn't silent, but an owner with a frozen interpreter is silent. The same thread checks every
@@ -31,29 +32,29 @@ from ...base.version import __version__
 from .session import Connection
 
 SECONDS: Final = 3.0
-"""Number of seconds without data from an owner after which its session may be ended."""
+"""Seconds of an owner's silence after which another process may end the owner's session."""
 GRACE: Final = 0.5
 """Number of seconds for which a lock must be free before its owner counts as dead."""
 SPEAKS_EVERY: Final = 0.75
 LOOK_EVERY: Final = 0.25
 
 TAKE: Final = b"UPDATE owner SET id = $1, name = $2"
-"""Stores the owner's number and name. Only the lock shows whether this process still owns the store."""
+"""Statement that stores the owner's number and name. Only the lock shows whether this owner still lives."""
 
 COUNT: Final = b"INSERT INTO commits VALUES ($1, 0)"
-"""Begins the count of a process's commits."""
+"""Statement that begins the count of a process's commits."""
 
 # Each commit of the process has left a dead row. The condition on `n` avoids a scan of these rows.
 CUT: Final = b"DELETE FROM commits WHERE node = $1 AND n = (SELECT max(n) FROM commits WHERE node = $1)"
-"""Deletes the commit count of this process, or of a process whose lock `free_for` found free in the same
-transaction."""
+"""Statement that deletes a commit count: of this process, or of a process whose lock `free_for` found free in
+the same transaction."""
 
 SETTLE: Final = b"SELECT max(n) FROM commits WHERE node = $1"
-"""Returns the number of a process's commits; NULL if another process has taken the store."""
+"""Query for the number of a process's commits; NULL if another process has taken the store."""
 
 SETTLE_SURELY: Final = b"SELECT n FROM commits WHERE node = $1 ORDER BY n DESC LIMIT 1 FOR UPDATE"
-"""Returns the same number as `SETTLE`, for use after the answer to a COMMIT was lost. FOR UPDATE makes the
-query's own commit wait for synchronous standbys, so that these standbys have the found row too."""
+"""Query for the same number as `SETTLE`, after the answer to a COMMIT was lost. FOR UPDATE makes the query's
+own commit wait for synchronous standbys, so that these standbys have the found row too."""
 
 LIVES: Final = b"NOT pg_try_advisory_xact_lock_shared(owner.id)"
 """SQL condition: the owner lives, because its lock is taken."""
@@ -64,10 +65,10 @@ SESSION: Final = b"pg_stat_activity ON starts_with(application_name || ' ', 'nod
 SILENT: Final = f"""coalesce(CASE
     WHEN wait_event_type = 'Client' AND state_change < clock_timestamp() - interval '{SECONDS} s'
     THEN extract(epoch FROM clock_timestamp() - state_change) END, 0)::float8""".encode()
-"""Number of seconds for which the server has waited for the session, if more than `SECONDS`; else 0."""
+"""SQL expression: seconds for which the server has waited for the session; 0 if less than `SECONDS`."""
 
 THERE: Final = b"SELECT to_regclass('owner') IS NOT NULL"
-"""Returns whether there is a store."""
+"""Query for whether the schema has a store."""
 
 _HOLD: Final = b"SELECT pg_advisory_lock($1)"
 _END_OLDER: Final = (
@@ -82,8 +83,8 @@ _END_SILENT: Final = f"""SELECT pg_terminate_backend(pid, 200) FROM pg_stat_acti
     AND state_change < clock_timestamp() - interval '{SECONDS} s'
     AND (state <> 'idle' OR application_name LIKE 'node owner %')""".encode()
 _IS_FREE: Final = b"SELECT pg_try_advisory_xact_lock_shared($1)"
-# For each node number: when this process first found the lock free without interruption, and the time of the
-# last check. Used in any thread.
+# For each node number with a free lock: the time since which every check has found the lock free, and the
+# time of the last check. Used in any thread.
 _free: Final[dict[int, tuple[float, float]]] = {}
 
 
@@ -131,8 +132,9 @@ class SpokenLease:
     """Estimate of how long this process will certainly still own the store, and the thread that checks the
     session.
 
-    The lease begins *before* the answered query was sent, by a clock that is never set and goes on while the
-    machine sleeps. So the lease expires before other processes may take the store. Usable in any thread.
+    The lease counts from a moment *before* the last answered query was sent. Its clock is never set, and goes
+    on while the machine sleeps. So the lease expires before other processes may take the store. Usable in any
+    thread.
 
     Args:
         node: the process's number.

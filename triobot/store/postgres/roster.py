@@ -107,5 +107,5 @@ def _read(connection: Connection, address: PostgresAddress) -> Sequence[NodeRow]
 
 
 def _name_of(address: PostgresAddress) -> str:
-    """Return the prefix of this store's standby sessions' names; other stores in the database have others."""
+    """Return the prefix of standby sessions' names, which is different for each store in a database."""
     return f"node standby {key_of(address) % 2**32:08x} "

@@ -12,7 +12,7 @@ OLDEST: Final = 14
 @final
 @guarded
 class ServerFacts:
-    """Facts about a server, as seen by this session.
+    """Facts about a server, read in one session.
 
     Attributes:
         version: PostgreSQL's version number, such as 150018.

@@ -168,7 +168,6 @@ class Session:
         self.connection.rollback()
 
     def roll_back_to(self, savepoint: str) -> None:
-        """Roll back to a savepoint."""
         self._rolled_back += 1
         # Each statement has a different text, so that psycopg clears the marks; see `roll_back`.
         self.run(f"ROLLBACK TO SAVEPOINT {savepoint} -- {self._rolled_back}".encode())

@@ -1,9 +1,9 @@
 """Streams: statements that are sent to the server one after another, without waiting for the answers.
 
-A statement is delayed until the next statement comes. If the caller reads `rowcount` before that, the
-statement is sent at once, and `rowcount` is the expected number of rows. The sent form of the statement fails
-if it changes another number of rows; then all later statements, the COMMIT included, fail too. Reading the
-rows of a result waits for the answer.
+A statement is delayed until the next statement comes. If the caller reads `rowcount` sooner, the statement is
+sent at once, and `rowcount` is the expected number of rows. This statement is sent in a form that fails on
+any other number of changed rows. Then all later statements, the COMMIT included, fail too. A read of a
+result's rows waits for the answer.
 """
 
 from __future__ import annotations

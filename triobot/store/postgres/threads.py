@@ -38,7 +38,7 @@ def cut(connection: Connection) -> None:
 
 
 def give_up(when: Callable[[], bool], do: Callable[[], None], over: threading.Event) -> None:
-    """Start a thread that calls `do` repeatedly while `when()` is true. The thread ends with `over`."""
+    """Start a thread that calls `do` repeatedly while `when()` is true, until `over` is set."""
 
     def watch() -> None:
         while not over.wait(_AGAIN):

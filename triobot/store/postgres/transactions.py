@@ -9,8 +9,8 @@ take-over waits while a transaction is open.
 If the connection is lost, all uncommitted work is lost. A new session checks lock and count, and the batch is
 run again. If no server can be reached, the callers get an error, and nothing was stored. If the connection
 was lost at COMMIT, only the count shows whether the COMMIT succeeded. So before any caller gets an answer,
-the process tries for up to `SETTLE_SECONDS` to read the count. If it can't, the store is broken: the commit
-may or may not be stored.
+the process tries for up to `SETTLE_SECONDS` to read the count. If all attempts fail, the store is broken: the
+commit may or may not be stored.
 
 A batch goes to the server as one stream of statements with the COMMIT at the end. The stream waits for
 answers only where a job needs a row; see `stream` and `rows`. As on SQLite, a failing job rolls the whole
@@ -103,7 +103,7 @@ class PostgresTransactions:
 
     @property
     def commits(self) -> int:
-        """Number of this process's commits, without a commit with an unknown outcome."""
+        """Number of this process's commits. A commit with an unknown outcome is not counted."""
         return self._commits
 
     def give_up(self) -> None:

@@ -2,8 +2,8 @@
 
 A conversation that kills its process must be parked after the third kill, and such a kill often comes too
 fast for a message to the server. So a process writes the work slots to a file on its own machine, one file
-for each store that the process opens. A new process takes the first file that no process has locked, and adds
-the numbers in this file to the crash counts in the store. A process on another machine can't read the file.
+for each store that the process opens. A new process takes the first file that no process has locked, and
+raises the crash counts of the conversations in this file. A process on another machine can't read the file.
 So a conversation that kills processes on several machines is parked only after a few more kills.
 
 Notes that were written before a restart of the machine are ignored, because the restart ended the process.
