@@ -1,10 +1,10 @@
 """The lock of a store file: one process at a time may have the file open.
 
-Before a process opens the database, the process locks a lock file beside the real path. It keeps this lock
-until the database is closed. The kernel releases the lock when the process dies, however the process dies.
-The lock file is never deleted: a deletion would race with the next process that opens the lock file. The
-first line names the process that took the lock last. Behind this line are notes that survive the process, but
-not a crash of the machine; see `notes`.
+Before a process opens the database, the process locks a lock file beside the real path. The process keeps
+this lock until the database is closed. The kernel releases the lock when the process dies, however the
+process dies. The lock file is never deleted: a deletion would race with the next process that opens the lock
+file. The first line names the process that took the lock last. After this line come notes that survive the
+process, but not a crash of the machine; see `notes`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Copies of a store that no process has open, made without writing to the store, for inspection.
+"""Copies of a store for inspection. No process has the store open, and the store itself is not changed.
 
 To read a store that has a log, SQLite must write files beside the store. Also, opening a store counts as a
 visit. So the files are copied unchanged, including the log and the notes of the last process. A shared lock

@@ -285,8 +285,8 @@ class Tables:
         """After a crash of the machine, revoke the acknowledgements of the last second before the crash.
 
         The exact time of the crash is unknown, but later than the last time that `note_alive` stored. So all
-        acknowledgements from one second before this stored time on are revoked. In a store without such a
-        time, the time of the newest delivery stands in.
+        acknowledgements since one second before this stored time are revoked. In a store without such a time,
+        the time of the newest delivery stands in.
         """
         alive = get_meta(self._sql, "alive")
         self._sql.execute(

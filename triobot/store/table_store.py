@@ -299,10 +299,10 @@ class Store(_Reads):
 
         Args:
             beginning: starts a conversation with the event. Called only if the chat is at rest: no other
-                event waits, the chat has no conversation, and the chat is not a group. Gets a function that
-                returns all data of the chat. The result of `beginning` is stored as `InboxRow.begun`. Called
-                inside the transaction, before the row exists, maybe in another thread, maybe several times.
-                Must be fast; only the last call counts.
+                event waits, the chat has no conversation, and the chat is not a group. The argument of
+                `beginning` is a function that returns all data of the chat. The result of `beginning` is
+                stored as `InboxRow.begun`. Called inside the transaction, before the row exists, maybe in
+                another thread, maybe several times. Must be fast; only the last call counts.
             on_commit: called after the row is durable, but before this call returns and before the row can be
                 read. Called in the order of the rows' `seq`, even if the caller has stopped waiting. Must be
                 fast and must not raise.

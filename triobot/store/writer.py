@@ -181,7 +181,7 @@ class Arriving(Job[Acceptance]):
 
 @final
 class Noted(Job[None]):
-    """Writes the keys of answered deliveries, and deletes consumed inbox rows.
+    """Marks answered deliveries as acknowledged, and deletes consumed inbox rows.
 
     Attributes:
         at: time of the last answer; without an answer, time of the first consumed row.

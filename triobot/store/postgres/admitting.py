@@ -207,7 +207,7 @@ class Admission:
         assert one.answer is not None
         if arrival.key is not None and not arrival.once:
             self._came[arrival.key] = arrival.at
-            if len(self._came) > _MOST_KNOWN:  # many requests were cut off before the 200
+            if len(self._came) > _MOST_KNOWN:  # many connections were lost before the 200
                 del self._came[next(iter(self._came))]
         if on_commit is not None and isinstance(one.answer, InboxRow):
             on_commit(one.answer)

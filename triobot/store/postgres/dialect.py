@@ -14,8 +14,8 @@ from typing import Final
 from ..journal_rows import APPEND, FITS, LIVE
 from ..rules import NAMING
 
-# An array instead of a join: the server may have planned a join for a small table, and would then scan the
-# whole table.
+# An array, and not a join: the server may plan a join while the table is small, and keep this plan, which
+# scans the whole table.
 _LISTED: Final = "ARRAY(SELECT value::bigint FROM jsonb_array_elements_text(?::jsonb) AS listed (value))"
 _LIVE_HERE: Final = "SELECT count(*) FROM conversations WHERE chat_id = inbox.chat_id AND ended_at IS NULL"
 _OTHERWISE: Final = (

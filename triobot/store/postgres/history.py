@@ -73,7 +73,7 @@ def go_on(connection: psycopg.Connection[TupleRow], name: str) -> None:
 @final
 @guarded
 class _Found:
-    """A server, as found through a connection.
+    """The server at the other end of a connection.
 
     Attributes:
         place: host and port.

@@ -344,7 +344,7 @@ class OpenedStore:
                     self._lease.end()
                 if self._work_file is not None:
                     if clean:
-                        self.notes.clear()  # no kill: the run stopped cleanly
+                        self.notes.clear()  # after a clean stop, no conversation counts as crashed
                     self._work_file.release()
                 self._closed.set()
                 self.sql.close()

@@ -54,7 +54,7 @@ def make_store(
     *,
     copying: Copying | None = None,
 ) -> None:
-    """Check the schema if there are tables, or make the schema; change nothing else.
+    """Make the schema if it has no tables; otherwise check the schema, and change nothing.
 
     Args:
         copying: role of the store in a copy, if any.

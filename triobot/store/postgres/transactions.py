@@ -119,7 +119,7 @@ class PostgresTransactions:
         """Do nothing: the server makes its own checkpoints."""
 
     def run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
-        """Run a batch; return an error or None for each job. Jobs without an error are durable.
+        """Run a batch; return an error or None for each job. A job without an error is durable.
 
         A read sees the writes of earlier jobs in the batch. A read doesn't return rows that are noted as
         consumed.

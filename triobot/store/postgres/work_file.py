@@ -35,8 +35,8 @@ def take_work_file(store: str, machine: str | None) -> FileLock | None:
 
     Args:
         store: identity of the store.
-        machine: identity of this boot of the machine; None, and so no file, on a system without such an
-            identity.
+        machine: identity of this boot of the machine; None on a system without such an identity, where no
+            process gets a file.
     """
     if machine is None:
         return None
