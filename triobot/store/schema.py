@@ -289,7 +289,7 @@ def run_migration(connection: sqlite3.Connection, migration: Migration, known: S
 
 
 def put_version(connection: Sql, migration: Migration, known: Sequence[Migration]) -> None:
-    """Store that the schema is at this migration."""
+    """Store this migration's numbers as the version of the schema."""
     reader_release = next(one.release for one in known if one.number == migration.min_reader)
     put_meta(connection, "schema", str(migration.number))
     put_meta(connection, "min_reader", str(migration.min_reader))

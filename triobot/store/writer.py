@@ -236,7 +236,7 @@ class Transactions:
 
     @property
     def broken(self) -> StoreCorruptError | None:
-        """Why the store refuses all further work, as a fresh error, or None."""
+        """A new error that explains why the store refuses all further work; None for a working store."""
         return None if self._broken is None else StoreCorruptError(self._broken)
 
     def run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
@@ -441,7 +441,7 @@ class RunsBatches(Protocol):
 
     @property
     def broken(self) -> StoreError | None:
-        """Why the store refuses all further work, as a fresh error, or None."""
+        """A new error that explains why the store refuses all further work; None for a working store."""
         ...
 
     def run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:

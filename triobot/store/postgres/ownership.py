@@ -105,7 +105,7 @@ def hold(connection: Connection, node: int) -> None:
 def end_silent(connection: Connection) -> None:
     """End the sessions of owners that have sent nothing for `SECONDS`.
 
-    Also end a bot's other sessions that are as silent in the middle of a transaction.
+    Also end other sessions of a bot that have sent nothing for as long in the middle of a transaction.
     """
     connection.execute(_END_SILENT)
 

@@ -98,7 +98,7 @@ class PostgresTransactions:
 
     @property
     def broken(self) -> StoreError | None:
-        """Why the store refuses all further work, as a fresh error, or None."""
+        """A new error that explains why the store refuses all further work; None for a working store."""
         return None if self._broken is None else self._broken()
 
     @property
