@@ -1,8 +1,9 @@
 """Broadcasts as rows: one row for each broadcast, and one for each receiver.
 
-A receiver at a position above the job's `meant` has not been tried. A receiver at or below `meant` that has
-no outcome may have been tried; after a crash, this is unknown. When a receiver gets an outcome, the receiver
-is counted and its row is deleted. Only the rows of `gone` receivers stay.
+No message has been sent to the receivers at positions above `BroadcastJob.meant`. A receiver at or below
+`meant` may have a request in flight; after a crash, the outcome of such a request is unknown. A receiver's
+final outcome adds one to a count of the broadcast, and deletes the receiver's row. Only the rows of receivers
+who are gone stay.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ def _register() -> None:
 @final
 @guarded
 class Announcement:
-    """A broadcast's message. Media needs a descriptor, because a local file may be deleted before the end."""
+    """A broadcast's message. Media needs a descriptor, because a local file may be deleted before the last
+    send.
+    """
 
     content: Content = attrs.field(repr=False)
     keyboard: InlineKeyboard | None = attrs.field(default=None, repr=False)
@@ -101,9 +104,9 @@ class Announcement:
 
 
 class Outcome(Enum):
-    """Outcome of one receiver.
+    """Outcome of a broadcast for one receiver.
 
-    AGAIN isn't final: nothing was delivered, and the receiver is tried again after the other receivers.
+    AGAIN isn't final: no message was delivered, and another attempt follows after the other receivers.
     """
 
     SENT = "sent"
@@ -119,16 +122,17 @@ class BroadcastStatus:
     """Progress of a broadcast.
 
     Attributes:
-        state: ``none`` was never started; ``capturing`` stores the receivers and has sent nothing;
-            ``sending``; ``stopping`` sends nothing new and waits for the requests in flight; ``stopped``;
-            ``done``.
-        total: number of receivers, each counted once.
+        state: ``none``: no broadcast has this key. ``capturing``: the receivers are being stored, and nothing
+            has been sent. ``sending``: requests are being sent. ``stopping``: no new request is sent, and the
+            requests in flight are awaited. ``stopped``: ended before the last receiver. ``done``: every
+            receiver has an outcome.
+        total: number of receivers; each chat counts once.
         sent: receivers who got the message.
         gone: receivers who have left or blocked the bot.
         failed: receivers for whom the platform refused the message for another reason.
-        unknown: receivers for whom a request was in flight when the process died or the answer was lost, or
-            whose outcome was lost by restoring a backup. These receivers are tried again only if the
-            broadcast was started with ``on_unknown="resend"``, because a user might get the message twice.
+        unknown: receivers who may have got the message: the process died during the request, or the answer
+            was lost, or a restored backup had no outcome. Another attempt might deliver the message twice.
+            So only a broadcast with ``on_unknown="resend"`` makes another attempt.
     """
 
     state: BroadcastState
@@ -158,7 +162,7 @@ class BroadcastJob:
         key: the author's name for the broadcast, unique in the store.
         at: start time in wall milliseconds.
         content: the recorded message; empty once the broadcast is over.
-        meant: highest position of a receiver that may have been tried.
+        meant: highest position of a receiver for whom a request may have been sent.
         status: progress of the broadcast.
     """
 
@@ -206,9 +210,10 @@ class AddReceivers:
 @final
 @frozen
 class AdvanceBroadcast:
-    """Mark the receivers up to `meant` as about to be tried, and store the outcomes by position.
+    """Raise `BroadcastJob.meant`, before requests for the receivers up to `meant` are sent; store outcomes.
 
-    An outcome counts once, however often it is written.
+    Attributes:
+        outcomes: outcomes by the receiver's position. An outcome counts once, however often it is written.
     """
 
     key: str
@@ -221,8 +226,8 @@ class AdvanceBroadcast:
 class TurnBroadcast:
     """Move a broadcast to another state, unless it is over.
 
-    The state ``stopping`` also deletes the receivers that were not tried. The states ``stopped`` and ``done``
-    also delete the content.
+    The state ``stopping`` also deletes the receivers above `BroadcastJob.meant`. The states ``stopped`` and
+    ``done`` also delete the content.
     """
 
     key: str

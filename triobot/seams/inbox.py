@@ -51,9 +51,8 @@ class InboxRow:
     Attributes:
         group: whether two different senders have been seen in this chat.
         parked: whether the chat had conversations, in memory or not, when the row was read.
-        begun: record of the conversation that began with the event, written by the code that began the
-            conversation. If the row is still stored at the bot's next start, the same conversation is begun
-            again.
+        begun: data about the conversation that the event started; None if there is none. If the row is still
+            stored at the bot's next start, the bot starts the same conversation again from this data.
     """
 
     seq: int
@@ -87,11 +86,11 @@ class OverQuota:
 Acceptance: TypeAlias = InboxRow | Redelivered | OverQuota
 """Result of `Store.accept`: the event's durable row, or why there is none."""
 HandOn: TypeAlias = Callable[[Callable[[InboxRow], bool] | None, InboxRow], None]
-"""Passes a durable event to the dispatcher, unless the function in the first argument returns True for the
-row. Never raises."""
+"""Passes a durable event to the dispatcher. The first argument, if not None, is called first; if the call
+returns True, the event is handled already and isn't passed on. Never raises."""
 StoreEarly: TypeAlias = Callable[["Event", "Arrival", "Quota", HandOn], Awaitable[Acceptance | None]]
-"""Stores an event as `Store.accept` does, in one transaction with the event's effects. Returns None if a
-conversation has handled the event and everything is stored."""
+"""Stores an event as `Store.accept` does, in one transaction with the writes that the event causes. Returns
+None if a waiting conversation got the event, and the transaction is durable."""
 
 
 @final

@@ -35,8 +35,8 @@ class Opening:
         at: when this run opened the store, in wall milliseconds.
         unclean: how many runs in a row, just before this one, ended without closing the store.
         previous_at: when the previous run opened the store, or None.
-        epoch: how often the store was restored from a backup. It is unknown whether an operation of an
-            earlier epoch was done.
+        epoch: how often the store was restored from a backup. An operation of an earlier epoch may have been
+            done after the backup, so its outcome is unknown.
         epoch_at: when the last backup was restored, in wall milliseconds; 0 if no backup was ever restored.
         restored: whether this is the first run since the last restore.
         at_work: content of `Store.at_work`, by slot, when the previous run was killed. Empty after a clean
@@ -64,26 +64,26 @@ class ConversationRow:
 
     Attributes:
         route: name of the conversation's route.
-        kind: the route's kind, needed when the code has no route with this name any more.
+        kind: the route's kind, for the case that the code has no route with this name any more.
         version: version of the code that wrote the journal; opaque to the store.
-        sender_id: the sender whose conversation this is, with ``per="sender"``.
-        key: key of the start, if code started the conversation.
+        sender_id: the only sender whose events the conversation gets, if the route has ``per="sender"``.
+        key: idempotency key of the start, if code started the conversation; else None.
         run: number of the run, from 1; `ContinueConversation` adds one.
         unfinished: whether work was under way at the last write; if so, the next start must revive the
             conversation.
         wake_at: when the conversation must be revived in any case, in wall milliseconds.
         parked_because: why this code must not revive the conversation, or None.
-        error: reference to the error in the log, if the conversation failed; never the error's text. For a
-            crash count, the build of the code that crashed.
+        error: reference to the error in the log, if the conversation failed; never the error's text. If the
+            crash count reached its limit, the build of the code that crashed.
         in_hand: crash count: how often the process was killed while the conversation's code ran, since the
             conversation last came to rest.
         position: position of the next record.
         started_at, updated_at: in wall milliseconds.
         ended_at: when the conversation ended. The row of an ended conversation is kept only after a crash, or
             on request.
-        rests: the operations in which the conversation waited, as of the last write of `rests`; opaque to the
+        rests: the operations in which the conversation waited when `rests` was last written; opaque to the
             store. None if unknown.
-        build: the last build of the code that fitted the journal; 0 if unknown.
+        build: number of the newest build whose replay matched the journal; 0 if unknown.
     """
 
     id: ConversationId
@@ -108,14 +108,15 @@ class ConversationRow:
 
 
 SiteRow: TypeAlias = "tuple[int, int, str, str, int | None, int | None, int | None, int | None]"
-"""A site: its number, the previous site's number, the digest of the source, the function, and the range in
-the source: line, column, last line, end column."""
+"""A site, which is a chain of calls. The row has the site's number, the number of the site without the last
+call, and the last call: digest of the source, function, and the range in the source (line, column, last line,
+end column)."""
 
 
 @final
 @frozen
 class Deployed:
-    """The sources of a build, which ran together from a certain time on.
+    """The sources of one build of the bot's code.
 
     Attributes:
         at: time of the build's first run, in wall milliseconds.
@@ -160,7 +161,7 @@ class StoredCode:
 @final
 @frozen
 class Effect:
-    """Intent and result of one operation, beside the journal; the texts are returned unchanged.
+    """Intent and result of one operation, stored beside the journal. The store doesn't interpret the texts.
 
     Attributes:
         intended_at, intent: set if an intent was stored.
@@ -193,7 +194,7 @@ class Journal:
 # --- writing
 #
 # A write to a conversation that has ended, or that was deleted with its chat, raises JournalConflictError,
-# and nothing of the commit is stored. Each exception is documented at its class.
+# and nothing of the commit is stored. The docstrings of some classes name another result.
 
 
 @final
@@ -250,9 +251,9 @@ class PutStanding:
 @final
 @frozen
 class PutRested:
-    """Store the operations in which a conversation waits, and the build that fits its journal.
+    """Store the operations in which a conversation waits, and the build whose replay matches the journal.
 
-    Needed if these operations don't follow from the last record.
+    Needed if the last record doesn't show these operations.
 
     Attributes:
         rests, build: as in `ConversationRow`.
@@ -298,7 +299,9 @@ class KeepResult:
 @final
 @frozen
 class DropEffects:
-    """Delete intents and results that the journal has made superfluous. No effect on rows that are gone."""
+    """Delete intents and results of operations whose outcomes are now in the journal. Missing rows are
+    ignored.
+    """
 
     conversation: ConversationId
     run: int
@@ -330,12 +333,13 @@ class ContinueConversation:
 @final
 @frozen
 class ParkConversation:
-    """Park a conversation: until the conversation is freed, neither a deadline nor a start revives it. The
-    journal stays.
+    """Park a conversation: neither a deadline nor the bot's start revives the conversation. The journal
+    stays.
 
     Attributes:
-        because: the reason; None frees the conversation.
-        error: reference to the error in the log; for a crash count, the build of the code that crashed.
+        because: the reason; None ends the parking.
+        error: reference to the error in the log. If the crash count reached its limit, the build of the code
+            that crashed.
     """
 
     conversation: ConversationId

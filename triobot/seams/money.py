@@ -62,7 +62,7 @@ class PutPayment:
     Attributes:
         fact: what happened, for the history.
         at: when it happened, in wall milliseconds.
-        folds: whether this entry replaces the whole history.
+        folds: whether this entry replaces all earlier entries of the payment's history.
     """
 
     row: PaymentRow
@@ -146,10 +146,11 @@ class AlarmRow:
     """An alarm in the store.
 
     Attributes:
-        first, last: when the alarm was first and last raised, counted anew after an acknowledgement.
+        first, last: when the alarm was first and last raised since the last acknowledgement.
         count: how often the alarm was raised from `first` to `last`.
-        told: when the operator's hook last accepted the alarm; None if it has not accepted the alarm yet.
-        acknowledged: when an operator acknowledged the alarm, or its cause ended; None while it is open.
+        told: when the operator's hook last accepted the alarm; None before the first time.
+        acknowledged: when an operator acknowledged the alarm, or when the cause ended; None for an open
+            alarm.
     """
 
     kind: AlarmKind
@@ -179,7 +180,7 @@ class MovePayment:
     Attributes:
         move: returns the writes to store. Its argument is the current row, or None if there is no row. Called
             inside the transaction, maybe in another thread, maybe several times; the last call counts. Must
-            be pure and fast. A StaleRowError from it refuses the whole commit.
+            be pure and fast. If `move` raises StaleRowError, the whole commit is refused.
         committed: called after the commit is durable and before `Store.commit` returns, even if the caller
             has stopped waiting. Must be fast and must not raise.
     """
@@ -200,8 +201,8 @@ class Charge:
     Attributes:
         item: the goods, as a record of `triobot.seams.values`.
         text: the text of the payment message.
-        owner: the operation that charges, unique in the store. After a restart, the same operation charges
-            with the same owner.
+        owner: name of the operation that charges, unique in the store. After a restart, the operation has the
+            same name.
         late: receiver of a payment that comes after the conversation's end: the aside for the item, or
             nobody. With "nobody" the payment is not verified, and the money returns to the user.
         expires_at: end of the wait, or of the invoice's validity; wall milliseconds.
@@ -230,7 +231,8 @@ class PaymentNotice:
 
     Attributes:
         code: the code in the platform's callback.
-        charge_url: where the user can top up, according to the callback; never sent on without a check.
+        charge_url: the callback's address at which the user can top up the wallet; must be checked before it
+            is sent to a user.
         captured: the amount that the platform captured.
         revision: the payment's revision when the notice was made, so that a notice is handled only once; 0
             for a notice that ends the charge.

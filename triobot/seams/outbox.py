@@ -19,7 +19,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Platform(Protocol):
-    """The platform as the client sees it: one operation in, its result out."""
+    """A client of the platform: sends operations and returns their results."""
 
     async def perform(self, operation: Operation[R], /) -> R:
         """Send one operation, once, and return its result.
@@ -62,7 +62,9 @@ class Begun(Protocol[R_co]):
         ...
 
     def expire(self, seconds: float) -> None:
-        """End the request after `seconds` without an answer; the waiting task gets an error. Never blocks."""
+        """End the request, because `seconds` have passed without an answer. The task that awaits `result`
+        gets an error. Never blocks.
+        """
         ...
 
     def close(self) -> None:
@@ -78,8 +80,8 @@ class BeginsRequests(Protocol):
         """Serialise a request; nothing is sent before `Begun.result`.
 
         Args:
-            fresh: whether to open a new connection. If a request fails on an idle connection that may have
-                died before, it is unknown whether the request arrived.
+            fresh: whether to open a new connection instead of using an idle one. An idle connection may have
+                died; if a request fails on such a connection, it is unknown whether the request arrived.
 
         Returns:
             The request; None if only `Platform.perform` can send this operation.
@@ -91,10 +93,9 @@ class BeginsRequests(Protocol):
 
 
 class Urgency(IntEnum):
-    """Priority of a request while the queue is longer than the platform allows; smaller values go first.
+    """Priority of a request when more requests wait than may be sent now; smaller values go first.
 
-    `BESIDE` is for an edit that no code awaits: such an edit has no place in the order of the chat's
-    messages.
+    `BESIDE` is for an edit that no code awaits: such an edit doesn't wait for the chat's other messages.
     """
 
     MONEY = 0
@@ -133,7 +134,7 @@ class Outbox(Protocol):
                 arrived.
             recorded: an event that the caller must set as soon as the outcome is durable. Until then, the
                 lane sends no other operation that has a `recorded` event. So a kill leaves at most one such
-                operation in doubt.
+                operation per lane in doubt.
 
         Raises: as `Platform.perform`, after retries of the failures that a retry may fix.
 

@@ -1,7 +1,7 @@
-"""Detection of triobot's own HTTP, `triobot.http`, which is faster than httpx and can be deleted.
+"""Check for the optional package `triobot.http`, triobot's own HTTP code, which is faster than httpx.
 
-Without `triobot.http`, httpx carries all requests, and hypercorn listens for the webhook. The
-listeners for operators and for other processes don't run without `triobot.http`.
+Without `triobot.http`, httpx sends all requests, and hypercorn serves the webhook. The listeners for
+operators and for other processes don't run without `triobot.http`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def is_here() -> bool:
 
 
 def new_connections(scheme: str, host: str, port: int) -> Connections | None:
-    """Return the connections of `triobot.http` to this origin; None without this package."""
+    """Return a pool of connections to this origin; None if `triobot.http` is not installed."""
     if not is_here():
         return None
     from ..http.connections import Connections, Origin

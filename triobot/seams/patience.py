@@ -21,11 +21,12 @@ _CUT_WITHIN: Final = 1.0
 async def await_store(read: Callable[[], Awaitable[R]]) -> R:
     """Call `read` until the store can be reached, and return the result.
 
-    Without the wait, a short outage would make a conversation fail. Repeating is safe: nothing that `read`
-    did during the outage is stored.
+    Without the wait, a short outage would make a conversation fail. A repeated call is safe, because `read`
+    stores nothing during the outage.
 
-    If the process has lost the store for good, the error is raised only after a second. By then, all work on
-    the store has been cancelled, so a conversation that goes on in another process doesn't fail here.
+    If the process has lost the store for good, the error is raised only after a second. Within this second,
+    the runtime cancels all work on the store. So the conversation doesn't fail here, and goes on in another
+    process.
     """
     while True:
         try:

@@ -1,8 +1,8 @@
 """Resources: objects that a bot needs while it runs, such as a database pool.
 
 A resource is declared with `Bot.resource`. Resources are opened in the order of declaration before the first
-event, and closed after the last conversation has stopped. A test, or a site with a database pool of its
-own, can provide a value instead of opening the resource.
+event, and closed after the last conversation has stopped. A test, or a web application with its own database
+pool, can provide a value; the bot then doesn't open the resource.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _UNOPENED: Final = "can't open the resource "
 @final
 @guarded(eq=False)
 class Resource(Generic[T]):
-    """A handle on something that is opened for a run; `Chat.use` and `Bot.use` return the opened object."""
+    """A handle to an object that is opened for one run of the bot; `Chat.use` and `Bot.use` return the
+    object.
+    """
 
     open: Callable[[], AbstractAsyncContextManager[T]] = attrs.field(repr=False)
     name: str

@@ -1,8 +1,8 @@
 """Numbers for rooms that are not chats: stores, leases and queues identify a place only by its number.
 
-The platform gives chats numbers of at most 18 digits. Larger numbers are for places that only the bot knows:
-the data of a person, the bot's own room, and named rooms. So these places need no tables of their own: the
-code for chats handles these places too, except where a chat's users matter.
+The platform's chat numbers have at most 18 digits. triobot uses larger numbers for its own places: the data
+of a person, the bot's own room, and named rooms. So these places need no separate tables: the code for chats
+also handles these places, except where a chat's users matter.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ..wire.ids import ChatId, SenderId
 MOST_CHATS: Final = 10**18
 """The absolute value of a chat's number is smaller than this."""
 _PERSONS: Final = -5 * 10**18
-"""A person's place has this number plus the platform's number of the person."""
+"""The number of a person's place is this number plus the platform's number of the person."""
 _ROOMS: Final = 8 * 10**18
-"""How many numbers there are for named rooms. These numbers are above the number of the bot's own room."""
+"""Count of the numbers for named rooms, which follow the number of the bot's own room."""
 LARGEST_PLACE: Final = 2**63 - 1
 """The largest absolute value of a place's number, because a store keeps numbers in 64 bits."""
 

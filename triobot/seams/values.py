@@ -1,11 +1,11 @@
 """Recorded values: conversion of values to text and back, for everything that the runtime records.
 
-The value that is read back equals the recorded one and has the same types: a tuple stays a tuple, and a date
-doesn't become a text. A class is stored under a registered name and found by this name; no module is imported
-because of stored data. A class is registered when a value of it is first encoded, when a filter or a `Key`
-names it (`expect`), or by `recorded`. The decorator `recorded` also keeps the values of a renamed or moved
-class readable. A new process finds unregistered classes at the top level of the modules that it has loaded. A
-class inside a function is not found.
+A decoded value equals the encoded value and has the same types: a tuple stays a tuple, and a date doesn't
+become a text. A class is stored under a registered name and found by this name; no module is imported because
+of stored data. A class is registered when its first value is encoded, when a filter or a `Key` names the
+class (`expect`), or by `recorded`. The decorator `recorded` also keeps the values of a renamed or moved class
+readable. For an unregistered name, the decoder searches the loaded modules. A class inside a function is not
+found.
 
 Stored data is never dropped silently. If a stored value has a field that its class has lost, the value is
 unreadable. To prevent this, the class declares the field's new name (`formerly`), or declares that the field
@@ -42,7 +42,7 @@ C = TypeVar("C", bound=type)
 T = TypeVar("T")
 
 _VERSION: Final = 1
-# This is deeper than any value that a person would inspect, and far below Python's recursion limit.
+# Deeper than any value that a person would inspect, and far below Python's recursion limit.
 _DEPTH: Final = 64
 # Every JSON reader represents integers up to this number exactly.
 _PLAIN_INTEGER: Final = 2**53
@@ -159,9 +159,9 @@ def _texts_of(what: str, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def expect(annotation: object, /, who: str = "") -> None:
-    """Register the classes of a type, such as ``Shipped | Moved``, when one of them is first needed.
+    """Register the classes in a type such as ``Shipped | Moved``, and the classes of their fields.
 
-    The classes of their fields are registered as well.
+    The classes are registered only when a stored value with an unregistered name is decoded.
 
     Args:
         who: the API that takes values of this class from an author, for the error text.
@@ -178,9 +178,9 @@ def expect(annotation: object, /, who: str = "") -> None:
 
 
 def forget_met() -> None:
-    """Forget the classes that are registered only because a value of theirs was encoded.
+    """Remove the classes that were registered only because one of their values was encoded.
 
-    Used by tests that simulate a new process inside an old one: a new process hasn't encoded anything.
+    Used by tests that simulate a new process inside an old one: a new process hasn't encoded any value.
     """
     for cls in _met:
         if (name := _names.pop(cls, None)) is not None and _classes.get(name) is cls:
@@ -207,7 +207,7 @@ def _claim(name: str, cls: type) -> str:
     if other is not None and other is not cls:
         if _default_name(other) != _default_name(cls):
             raise ConfigError(f"two classes are recorded as {name!r}: {other!r} and {cls!r}")
-        # If a class is defined once more, as by a reload, the newer definition counts.
+        # After a reload, two classes have the same default name; use the newer class.
         _names.pop(other, None)
     _classes[name] = cls
     return name
@@ -257,15 +257,13 @@ def _module(name: str) -> object:
 
 def _explore() -> None:
     while _expected:
-        # Explore in the order of declaration: if a class is defined twice, the newer definition is
-        # registered.
+        # In the order of declaration, so that the newer of two definitions of a class is registered.
         annotation = _expected.popleft()
         cls = get_origin(annotation) or annotation
         _expected.extend(get_args(annotation))
         if isinstance(cls, type) and cls not in _explored and (has_fields(cls) or issubclass(cls, Enum)):
             _explored.add(cls)
-            # If the class can't be registered under its name, stored values with this name belong to another
-            # class.
+            # On ConfigError, another class has this name, and the stored values belong to that class.
             with suppress(ConfigError):
                 register(cls)
             _expected.extend(_field_types(cls))
@@ -286,13 +284,13 @@ def _field_types(cls: type) -> Iterable[object]:
 def encode_value(value: object) -> str:
     """Encode a value as text.
 
-    Takes None, bool, int, finite float, str, bytes, date, aware datetime, time, timedelta, finite Decimal,
-    UUID, Path, Enum members, and tuple, list, dict, set, frozenset, frozen attrs classes and frozen
-    dataclasses of these.
+    Accepts None, bool, int, finite float, str, bytes, date, aware datetime, time without a zone, timedelta,
+    finite Decimal, UUID, Path and Enum members. Also accepts tuple, list, dict, set, frozenset, frozen attrs
+    classes and frozen dataclasses whose members are accepted.
 
     Raises:
-        UnrecordableError: the value contains something of another type; the error names the type and the path
-            to it.
+        UnrecordableError: the value contains an object that is not accepted; the error names the object's
+            type and the path to the object.
     """
     try:
         return f"[{_VERSION},{_text(value, 0)}]"
@@ -314,7 +312,7 @@ def node_of_value(value: object) -> Node:
         UnrecordableError: as `encode_value`.
     """
     if value is None or type(value) is bool or (type(value) is str and value.isascii()):
-        return cast("Node", value)  # most answers are their own node
+        return cast("Node", value)  # usual case: most answers need no conversion
     return cast("Node", json.loads(encode_value(value))[1])
 
 
@@ -339,7 +337,7 @@ class _UnfitValueError(Exception):
         self.path: list[str] = []
 
 
-# Builds the text directly instead of a tree of nodes: every event and every answer is encoded here.
+# For speed, builds the text without a tree of nodes: every event and every answer is encoded here.
 def _text(value: object, depth: int) -> str:
     if depth > _DEPTH:
         raise _UnfitValueError(value, f"values nest at most {_DEPTH} deep")
@@ -397,7 +395,7 @@ def _names_of_fields(cls: type) -> tuple[str, ...]:
 
 def _member_text(value: Enum) -> str:
     name = _quoted(_name_of(type(value)))
-    # A combination of members by | has no name of its own.
+    # A combination such as `A | B` has no name, so a flag is stored by its integer.
     if isinstance(value, Flag):
         return f'{{"flag":[{name},{_int_text(value.value)}]}}'
     return f'{{"enum":[{name},{_quoted(value.name)}]}}'
@@ -480,7 +478,7 @@ _SCALARS: Final[Mapping[type, Callable[[Any], str]]] = {
 
 @contextmanager
 def reading(what: str) -> Generator[None]:
-    """Raise UnreadableRecordError when code in the block fails on damaged data; also usable as a decorator.
+    """Convert the block's errors on damaged data into UnreadableRecordError; also usable as a decorator.
 
     Raises:
         UnreadableRecordError: the data doesn't have the form that the block expects.
@@ -525,7 +523,7 @@ def value_of_node(node: Node) -> object:
         raise UnreadableRecordError(f"the recorded value is damaged ({kind_of(contained(error))})") from None
 
 
-# Only these nodes are decoded. A node of another type is a value itself, and most nodes are of another type.
+# The node types that need decoding. Most nodes are of other types: such a node is the decoded value itself.
 _NESTED: Final = frozenset((dict, list))
 
 
@@ -656,9 +654,9 @@ _LOADERS: Final[dict[str, Callable[[Any], object]]] = {
 }
 
 TAGS: Final = _LOADERS.keys()
-"""Tags of all types that JSON doesn't have."""
+"""Tags of all types that JSON lacks."""
 
 
 def read_form(tag: str, load: Callable[[Any], object]) -> None:
-    """Register a loader for nodes with this tag: a short form of frequently recorded data."""
+    """Register `load` as the decoder of nodes with `tag`, the short form of a frequently recorded type."""
     _LOADERS[tag] = load

@@ -51,7 +51,9 @@ class Consume:
 @final
 @frozen
 class KeepRaw:
-    """Store an unreadable request. The store keeps the first hundred and the newest thousand."""
+    """Store an unreadable request. The store keeps the first hundred and the newest thousand such
+    requests.
+    """
 
     at: int
     reason: str
@@ -91,7 +93,8 @@ class PutData:
 @final
 @frozen
 class Accept:
-    """Store the delivery and the sender of an event that has been handled, without an inbox row.
+    """Store the key and the sender of an event without an inbox row, because the same commit handles the
+    event.
 
     Raises:
         RedeliveredError: the event is in the store already; nothing of this commit was stored.
@@ -129,7 +132,7 @@ class StoreStatistics:
 @final
 @frozen
 class Latencies:
-    """How long batches of transactions took, fsync included, since the start.
+    """Durations of batches of transactions, fsync included, since the process started.
 
     Attributes:
         bounds: in seconds, ascending.
@@ -146,7 +149,7 @@ class Latencies:
 @final
 @frozen
 class Forgotten:
-    """How many rows of a chat were deleted, by kind."""
+    """Numbers of the deleted rows of a chat, by kind."""
 
     events: int
     conversations: int
@@ -157,7 +160,8 @@ class Forgotten:
 
 @final
 class StaleRowError(StoreError):
-    """The payment has changed since it was read; nothing of this commit is stored. Read it again.
+    """The payment has changed since the caller read its row; nothing of this commit is stored. Read the row
+    again.
 
     Attributes:
         id: the payment's number.
@@ -173,7 +177,7 @@ class StaleRowError(StoreError):
 
 @final
 class LeaseLostError(StoreError):
-    """Another process owns this chat now; nothing was stored. Drop the chat's data from memory."""
+    """Another process owns the store now; nothing was stored. Drop the store's data from memory."""
 
     remedy = "another process has it now; look at what kept this one from renewing its lease"
 
@@ -200,7 +204,9 @@ class JournalConflictError(StoreError):
 @final
 @guarded
 class OperatorOrder:
-    """An operator's HTTP request, without headers, that a store carries to the process that owns it."""
+    """An operator's HTTP request without headers. The store passes the request to the process that owns the
+    store.
+    """
 
     method: str
     target: str
@@ -210,9 +216,10 @@ class OperatorOrder:
 Answered: TypeAlias = tuple[int, bytes]
 """Answer to an order: HTTP status, and lines of JSON."""
 CarryOut: TypeAlias = Callable[[OperatorOrder, Callable[[bytes], Awaitable[None]]], Awaitable[int]]
-"""Carries out an order: passes lines to the second argument, some at a time, and returns the status."""
+"""Carries out an order: passes the answer's lines in pieces to the second argument, and returns the
+status."""
 
 
 News: TypeAlias = Callable[[Callable[[], None], CarryOut], Awaitable[None]]
-"""Runs until cancelled. Calls the first argument whenever another process may have put events into the inbox,
-and passes orders that reach the store to the second argument, which answers them."""
+"""Runs until cancelled. Calls the first argument whenever another process may have put events into the inbox.
+Passes the orders in the store to the second argument, which carries them out."""
