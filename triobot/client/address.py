@@ -38,8 +38,8 @@ class BaseUrl:
     Attributes:
         host: in lower-case ASCII, without a dot at the end.
         path: prefix of each operation's path; without a slash at the end.
-        trusted_network: whether cleartext and non-public addresses are allowed: the platform is on this
-            machine, or the operator allowed insecure URLs.
+        trusted_network: whether cleartext and non-public addresses are allowed, because the platform is on
+            this machine, or because the operator allowed insecure URLs.
     """
 
     scheme: str
@@ -62,9 +62,9 @@ def parse_base_url(text: object, *, allow_insecure: bool) -> BaseUrl:
     """Check and parse the platform's base URL.
 
     Raises:
-        ConfigError: `text` is no URL (None, from an unset variable, is no URL either), or is cleartext to
-            another machine without `allow_insecure`. The error doesn't contain the text, which may contain a
-            password.
+        ConfigError: `text` is no URL, or is None because of an unset variable. Or `text` is an ``http://``
+            URL of another machine, and `allow_insecure` is False. The error doesn't contain `text`, which may
+            contain a password.
     """
     found = _BASE.fullmatch(text) if isinstance(text, str) else None
     if found is None:
@@ -87,13 +87,13 @@ def parse_base_url(text: object, *, allow_insecure: bool) -> BaseUrl:
 
 
 def is_host(host: str) -> bool:
-    """Return whether a resolver or a socket accepts `host`; a numeric host must be a whole address."""
+    """Return whether `host` is a host name or an IP address; a name's last label must not be a number."""
     named = _HOST.fullmatch(host) is not None and not host.rpartition(".")[2].isdecimal()
     return named or _literal(host) is not None
 
 
 def is_loopback_host(host: str) -> bool:
-    """Return whether a host is this machine; no name server is asked."""
+    """Return whether a host is ``localhost`` or a loopback address; other names are not resolved."""
     address = _literal(host)
     return host == "localhost" if address is None else address.is_loopback
 
@@ -120,7 +120,9 @@ def _ends(line: str, end: str) -> bool:
 
 
 def own_hosts(base_url: str) -> tuple[str, ...]:
-    """Return the platform's own domain, which covers every name below it: ``gap.im`` for ``api.gap.im``."""
+    """Return the base URL's registered domain, such as ``gap.im`` for ``api.gap.im``; empty for an IP
+    address.
+    """
     host = urlsplit(base_url).hostname or ""
     return () if "." not in host or _literal(host) is not None else (registrable_domain(host),)
 

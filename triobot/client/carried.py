@@ -1,7 +1,8 @@
 """The part of the client that uses httpx: files, and operations over another library's transport.
 
-The client imports this module at the first file, or at once if the client is made with a transport. Until
-then `posted` sends forms, and httpx is not imported.
+The client imports this module at the first file. The client imports this module at once if the client gets a
+transport, or if `triobot.http` is missing. Before this import, `posted` sends the forms, and httpx is not
+imported.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from .media import MediaFetcher
 from .terms import Reply, Terms, UploadProgress
 from .upload import UploadBody, frame, open_source
 
-# Common servers keep an idle connection for at least 5 s. The outcome of a request that is sent while the
-# server closes is unknown, so this side closes first.
+# If the server closes a connection while a request is sent, the request's outcome is unknown. Common servers
+# keep an idle connection for at least 5 s, so this client closes the connection earlier.
 _KEEP_SECONDS: Final = 4.0
 
 
@@ -33,7 +34,7 @@ class Carrier:
 
     Args:
         transport, media_transport, lent: see `PlatformClient`.
-        connections: largest number of connections of the default transport.
+        connections: maximum number of connections of the default transport.
 
     Raises:
         ConfigError: a transport isn't an `httpx.AsyncBaseTransport`.
@@ -41,7 +42,7 @@ class Carrier:
     Attributes:
         transport: transport of the operations.
         media: fetcher of files.
-        closes: the transports that close with the client.
+        closes: the transports to close when the client is closed.
     """
 
     def __init__(

@@ -107,7 +107,7 @@ class WholeBody(httpx.AsyncByteStream):
 
 @final
 class Patience:
-    """A limit on the time without progress: a cancel scope; each progress moves its deadline.
+    """A limit on the time without progress. Each progress moves the deadline of a cancel scope.
 
     httpx's own timeouts aren't used: only its socket transport applies them.
     """
@@ -137,7 +137,7 @@ async def exchange(
     patience: Patience,
     before: Callable[[], None] | None = None,
 ) -> Reply:
-    """Send a request once and read its answer, within `patience` from now.
+    """Send a request once and read its answer; the time limit `patience` begins with this call.
 
     Args:
         before: called right before the request is sent, if the transport reports its steps; an exception
@@ -196,9 +196,9 @@ async def send(
 async def reading(response: httpx.Response) -> AsyncGenerator[AsyncIterator[bytes], None]:
     """Yield the pieces of a body; at the block's end the connection is returned to the pool or closed.
 
-    The transports' streams are nested generators. If a stream is only half read, closing it would leave the
-    inner generators to the garbage collector. A cancellation passes through all these generators and finishes
-    them at once.
+    The transports' streams are nested generators. If a half-read stream is only closed, the inner generators
+    are left to the garbage collector. So the stream is read once more in a cancelled scope: the cancellation
+    passes through all these generators and finishes them at once.
     """
     if not isinstance(response.stream, httpx.AsyncByteStream):
         raise TypeError("the transport's answer is not an asynchronous stream")

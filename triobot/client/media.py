@@ -1,7 +1,8 @@
 """Incoming files, fetched from addresses in events.
 
-Anyone who knows the webhook's address can forge an event. So this module distrusts a file's address, size and
-name. The module never has the token. `media_address` has the rules for domains and IP addresses.
+Anyone who knows the webhook's address can forge an event. So this module checks a file's address and size,
+and doesn't use the file's name. The token is never sent. `media_address` has the rules for domains and IP
+addresses.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _SUFFIXES: Final = frozenset(
 
 @final
 class MediaFetcher:
-    """Fetches files from allowed addresses, over a transport of its own."""
+    """Fetches files from allowed addresses, over another transport than the operations."""
 
     def __init__(self, terms: Terms, transport: httpx.AsyncBaseTransport | None) -> None:
         self._domains = allowed_domains(terms.base, terms.hosts)

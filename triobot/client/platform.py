@@ -84,13 +84,14 @@ class PlatformClient:
             the base URL's own registered domain.
         patience: seconds for a request, from connecting to the end of its answer. For uploads and downloads:
             seconds without progress.
-        connections: requests at a time; further requests wait in line, outside of `patience`.
+        connections: maximum number of requests at a time. The wait of further requests doesn't count for
+            `patience`.
         on_unreadable: called for each unreadable 2xx answer, with the operation's path and the answer's
             shape, without its content. Must be quick, and must not raise.
-        certain: called right before a request is sent, since the process may have been suspended while the
-            request waited for a connection. Returns for how many seconds more the process certainly owns its
-            store. If the result is 0, nothing is sent, and NotDeliveredError is raised. With a transport of
-            yours that reports no steps, the function isn't called.
+        certain: returns the number of seconds for which the process certainly still owns its store. Called
+            right before a request is sent, since the process may have been suspended while the request waited
+            for a connection. If the result is 0, nothing is sent, and NotDeliveredError is raised. With a
+            transport of yours that reports no steps, the function isn't called.
 
     Raises:
         ConfigError: an argument is invalid.
@@ -123,8 +124,8 @@ class PlatformClient:
         slots, hosts = trio.Semaphore(connections), checked_hosts(media_hosts)
         terms = self._terms = Terms(base, _check_token(token), hosts, slots, patience, certain)
         self._on_unreadable = on_unreadable
-        # Our own connections, for operations without a file. The carrier uses httpx, and is created at the
-        # first file, or here if the caller gives a transport.
+        # Our own connections send operations without a file. The carrier uses httpx. It is created at the
+        # first file, or here if the caller gives a transport or there are no connections of our own.
         own = self._own = new_connections(base.scheme, base.host, base.port) if transport is None else None
 
         def carrier() -> Carrier:
@@ -176,11 +177,11 @@ class PlatformClient:
         """Perform one operation, once.
 
         After a send, any 2xx status means that the platform accepted the message, even if the answer's body
-        is unreadable or doesn't arrive. The `Sent` then has no id. The same holds for every other operation
-        whose result isn't in the body. If the result is in the body, an unreadable 2xx answer counts as an
-        unknown outcome, because the platform may have performed the operation. If an answer breaks off within
-        its head after the status, the status decides. With a transport of yours the outcome is unknown in
-        that case, because the transport doesn't report the status.
+        is unreadable or doesn't arrive. The `Sent` then has no id. Every other operation without a result in
+        the body is treated in the same way. For an operation with a result in the body, an unreadable 2xx
+        answer counts as an unknown outcome, because the platform may have performed the operation. If the
+        answer's head breaks off after the status, the status decides. With a transport of yours, the outcome
+        is unknown in that case, because the transport doesn't report the status.
 
         Raises:
             LocalProtocolError: the operation can't be sent, its file can't be read, or its file changed while
@@ -207,11 +208,12 @@ class PlatformClient:
     def begin(self, operation: Operation[R], /, *, fresh: bool = False) -> PostedForm[R] | None:
         """Encode an operation as a request. The task that awaits the request's `result` sends it.
 
-        The caller limits the request's time: only `seams.Begun.expire` ends the request. The caller also
-        limits the number of requests at a time: each request has a connection of its own.
+        The caller must limit the request's time with `seams.Begun.expire`: no other timeout ends the request.
+        The caller must also limit the number of requests at a time: each request has its own connection.
 
         Args:
-            fresh: use a new connection: the platform may have closed an idle connection unnoticed.
+            fresh: whether to use a new connection, since the platform may have closed an idle connection
+                unnoticed.
 
         Returns:
             The request. None for an operation with a file, and for every operation over another library's

@@ -68,7 +68,7 @@ class PostedForm(Generic[R]):
         operation: the operation to perform.
         message: the whole encoded request.
         forms: provides the connection, and reads the answer.
-        within: seconds that the caller should wait.
+        within: seconds after which the caller should call `expire`.
         fresh: see `PlatformClient.begin`.
     """
 
@@ -108,7 +108,7 @@ class PostedForm(Generic[R]):
                     self._drop()
                     if fresh:
                         raise NoConnectionError(f"it ended at once: {error.__cause__}") from error
-                    # The idle connection had ended unnoticed.
+                    # The platform had closed the idle connection, so nothing was sent: use another one.
                     connection = None
         except _FAILURES as error:
             self._drop()

@@ -77,7 +77,7 @@ class Terms:
         such a token could be a part of any word.
         """
         token = self._token_bytes
-        # `in` costs more than `find`: it first tries to convert the bytes to a number, and drops the error.
+        # `find` is faster than `in`, which first tries to convert `token` to an integer.
         return body if body.find(token) < 0 or len(token) < _SHORTEST_TOKEN else body.replace(token, b"***")
 
     def check_certain(self, operation: str) -> None:
@@ -174,10 +174,12 @@ def _date(said: str) -> datetime | None:
 
 
 def broken_off(status: int, failure: Failure, cause: Exception | None = None) -> Reply:
-    """Return the answer of a request that failed; without a `cause` the request timed out.
+    """Return an answer without a body, for a request that failed after the answer's status had arrived.
 
-    If a status was read, the answer has this status, although the text after it is lost. Without a status
-    (0), `failure` is raised.
+    If no status had arrived (0), raise `failure`.
+
+    Args:
+        cause: the transport's error; None for a timeout.
     """
     failure.__cause__ = cause
     if not status:

@@ -32,7 +32,8 @@ _PACKED: Final = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "x
 # Escapes of browsers (HTML, "multipart/form-data encoding algorithm") for the quote and the line ends. Other
 # control characters are escaped too, since no server needs them.
 _ESCAPES: Final = {code: f"%{code:02X}" for code in (*range(0x20), 0x22, 0x7F)}
-# Bytes that count as progress. With a patience of 30 s, a link must carry 2 KiB/s, as even slow links do.
+# Each sent piece of this many bytes counts as progress. With a patience of 30 s, the link must transfer
+# 2 KiB/s; even slow links are faster.
 PIECE: Final = 64 * 1024
 
 
@@ -79,7 +80,8 @@ def escape(text: str) -> str:
 def _types() -> mimetypes.MimeTypes:
     """Return Python's own table of media types, which is the same on all machines.
 
-    The table is created for the first file, not at import: Python then also reads the machine's table.
+    The table is created for the first file and not at import, because Python then also reads the machine's
+    table from the disk.
     """
     types = mimetypes.MimeTypes(filenames=())
     for kind, suffix in (
@@ -141,7 +143,7 @@ class _BlobReader:
 
 @final
 class _FileReader:
-    """A regular file; a change of its size or modification time is an error."""
+    """A regular file. A change of the file's size or modification time during the upload is an error."""
 
     def __init__(self, file: FileIO) -> None:
         self._file = file

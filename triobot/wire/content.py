@@ -1,9 +1,9 @@
 """A message's content: the same classes for sent and received messages.
 
 `Content` is text or one of the classes here. A media value's source is a `Descriptor` if the platform has the
-bytes: they were received, or uploaded before. Otherwise the source is a local file or bytes in memory, and
-the outbox uploads the source before it sends the message. Descriptors are stored whole and sent back
-unchanged (interface section 2.8).
+file already, because the file was received or uploaded before. Otherwise the source is a local file or bytes
+in memory, and the outbox uploads the source before it sends the message. Descriptors are stored whole and
+sent back unchanged (interface section 2.8).
 
 On the wire, content is a ``type`` and a ``data`` text, in the same format in both directions (interface
 sections 2.6 to 2.8 and 4.3). So a received content can be sent on unchanged. On the wire, a media caption is
@@ -249,8 +249,8 @@ class Contact:
 def _degrees(value: float | int | str) -> str:
     if isinstance(value, float):
         return f"{value:.12f}".rstrip("0").rstrip(".")
-    # Other values are returned unchanged, and so are large integers: Python refuses to write some of them as
-    # text. The validator accepts text only.
+    # The validator refuses each value that isn't converted to text here. Large integers aren't converted,
+    # because Python raises an error for some large integers.
     return str(value) if isinstance(value, int) and abs(value) < 1_000 else cast("str", value)
 
 
@@ -301,7 +301,7 @@ ContentType: TypeAlias = MediaKind | Literal["text", "contact", "location"]
 
 
 def is_content_type(type: str) -> TypeGuard[ContentType]:
-    """Whether an event's ``type`` is a type of content."""
+    """Return whether an event's ``type`` is a type of content."""
     return type in MEDIA or type in ("text", "contact", "location")
 
 

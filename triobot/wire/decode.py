@@ -4,12 +4,12 @@ For unreadable bytes the functions raise `RemoteProtocolError`, and no other err
 raises the platform's refusals. `shape_of` describes an unreadable answer for logs.
 
 An event is decoded in two stages (interface sections 2.2 and 6; gaps 2 to 6 and 17). First, a request's bytes
-in any body format (gap 2) become the fields of an `Envelope`. Second, the envelope becomes an event. The
-content type names the body format; if the body can't be in that format, the body's beginning decides. The
-first stage passes invalid UTF-8 on as lone surrogates. In a user's text, the second stage replaces each
-broken character, since the rest is still useful. A broken identifier is refused. An envelope of a known type
-with readable data becomes an event of the type. Any other envelope becomes an `UnknownEvent`, which a person
-can inspect; its `reason` is set if the type is known.
+in any body format (gap 2) become the fields of an `Envelope`. Second, the envelope becomes an event. A body
+is multipart or JSON if the content type names this format, or if the body begins like this format; any other
+body is a form. The first stage decodes invalid UTF-8 to lone surrogates. In a user's text, the second stage
+replaces each broken character, since the rest of the text is still useful. A broken identifier is refused. An
+envelope of a known type with readable data becomes an event of the type. Any other envelope becomes an
+`UnknownEvent`, which a person can inspect; `UnknownEvent.reason` is set if the type is known.
 
 Content is decoded in `content`. Requests are decoded by the platform's emulator.
 """
@@ -71,12 +71,12 @@ _PART_NAME: Final = re.compile(r'(?:^|[;\s])name="?([^";]*)"?', re.IGNORECASE)
 _QUOTED: Final = re.compile("[+%]")
 _STRAY_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 
-# Repeated fields are reported separately. Otherwise a program that reads the first value, and a program that
-# reads the last value, would see two different events.
+# The fields by name; a repeated name has its last value. The names of repeated fields are returned
+# separately, so that they can be refused: another program might read the first value, and so another event.
 RawFields: TypeAlias = dict[str, JsonValue]
 
-# Finds invalid escapes, and escapes of the separators below. The general reader decodes bodies with such
-# escapes, field by field.
+# Finds invalid escapes, and escapes of the bytes 0 and 1, which are separators below. The general decoder
+# decodes bodies with such escapes.
 _NOT_USUAL: Final = re.compile(b"%(?![1-9A-Fa-f][0-9A-Fa-f]|0[2-9A-Fa-f])")
 _SEPARATED: Final = bytes.maketrans(b"&=+%", b"\0\1 =")
 _USUAL_CHAT: Final = re.compile("-?[0-9]{1,18}", re.ASCII)
@@ -166,7 +166,8 @@ def read_pairs(text: str) -> list[tuple[str, str]]:
     Raises:
         ValueError: there are more than `MOST_FIELDS` pairs.
     """
-    # Same result as `urllib.parse.parse_qsl` in a third of the time; this function reads each event.
+    # Same result as `urllib.parse.parse_qsl` in a third of the time. The speed matters, because most events
+    # are forms.
     if text.count("&") >= MOST_FIELDS:
         raise ValueError("has too many fields")
     pairs: list[tuple[str, str]] = []
@@ -183,8 +184,8 @@ def _unquoted(text: str) -> str:
         return text
     if not text.isascii() or _STRAY_PERCENT.search(text):
         return unquote(text, errors="surrogateescape")
-    # Replace each % by =, so that C code (`a2b_qp`) decodes the escapes. `unquote` takes eight times as long,
-    # which is a twentieth of a button event's total time.
+    # Replace each % by =, so that C code (`a2b_qp`) decodes the escapes. `unquote` takes eight times as long;
+    # `unquote` alone would take a twentieth of a button event's total time.
     quoted = text.replace("=", "=3D").replace("%", "=")
     return a2b_qp(quoted).decode("utf-8", "surrogateescape")
 
@@ -335,8 +336,8 @@ def _read_usual_text(content_type: str, body: bytes) -> Message[str] | None:
         return None
     if 0 in body or 1 in body or _NOT_USUAL.search(body):
         return None
-    # As in `_unquoted`. Byte 0 now separates the fields, and byte 1 separates a field's name from its value;
-    # the body contains neither byte elsewhere.
+    # As in `_unquoted`, C code decodes the escapes. Byte 0 now separates the fields, and byte 1 separates a
+    # field's name from its value; the body contains neither byte elsewhere.
     quoted = body.translate(_SEPARATED)
     try:
         pairs = [field.split("\1") for field in a2b_qp(quoted).decode().split("\0")]
@@ -535,8 +536,8 @@ def _optional_callback_id(value: JsonValue) -> CallbackId | None:
 
 
 def _opaque(value: JsonValue) -> str:
-    """Return an opaque id as text; the platform may send a number. For other types return "", which the id
-    check refuses.
+    """Return an opaque id as text; the platform may send the id as a number. For other types return "", which
+    the check of the id refuses.
     """
     if isinstance(value, str):
         return value
@@ -557,7 +558,7 @@ def _optional_integer(value: JsonValue) -> int | None:
 
 
 def is_taken(status: int) -> bool:
-    """Whether the platform accepted the request: any 2xx, although the interface names only 200."""
+    """Return whether the platform accepted the request: any 2xx, although the interface names only 200."""
     return 200 <= status < 300
 
 
@@ -658,7 +659,10 @@ def _refusal(
 
 
 def _private(operation: Operation[object]) -> list[str]:
-    """The operation's texts and phone number: the platform's error may repeat them, a log must not."""
+    """Return the operation's texts and phone number, which a log must not contain.
+
+    The platform's error text may contain these values.
+    """
     private: list[object] = []
     for field in attrs.fields(cast("Any", type(operation))):
         value: object = getattr(operation, field.name)

@@ -1,4 +1,4 @@
-"""The platform's identifiers, one type each, checked where they enter (interface section 2.1).
+"""The platform's identifiers: a type and a check for each kind (interface section 2.1).
 
 A `ChatId` identifies an event's chat. A `Recipient` identifies an operation's chat: by chat id, by a member's
 phone number, or by a group's name in either spelling. Callback, invoice and reference ids are opaque and are
@@ -17,7 +17,8 @@ ChatId = NewType("ChatId", int)
 """Id of a private chat or a group; unique within a service."""
 
 PhoneNumber = NewType("PhoneNumber", str)
-"""International, with a leading plus sign. Never a conversation's key, since the chat also has an id."""
+"""International phone number with a leading plus sign. Conversations use the chat's id instead, which every
+chat has."""
 
 GroupName = NewType("GroupName", str)
 """The service's identifier, with ``@`` before it as clients send it, or after it as in the interface."""

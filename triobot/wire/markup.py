@@ -102,7 +102,9 @@ class LinkButton:
 @final
 @guarded
 class PayButton:
-    """A button that pays in place (interface section 2.4); `amount` is in `currency`, rials by default."""
+    """A button for a payment inside the chat (interface section 2.4); `amount` is in `currency`, by default
+    rials.
+    """
 
     text: str = attrs.field(validator=is_text())
     amount: int = attrs.field(validator=is_amount)

@@ -97,7 +97,7 @@ def _are_below(instance: SendMessage, attribute: attrs.Attribute[Any], value: ob
 class SendMessage(Operation[Sent]):
     """Send text, media, a contact or a location (interface section 4.3).
 
-    A second run sends a second message, so the setting `OnUnknown` decides whether an operation with an
+    A second request sends a second message, so the setting `OnUnknown` decides whether an operation with an
     unknown outcome is repeated. Media must have a descriptor before this operation is encoded.
     """
 
@@ -171,7 +171,7 @@ class SendAction(Operation[None]):
 @final
 @guarded
 class AnswerCallback(Operation[None]):
-    """Answer a press with a tooltip or an alert. Repeatable; useless when late.
+    """Answer a press with a tooltip or an alert. Repeatable. A late answer is useless.
 
     The interface requires `text`; an empty text only ends the button's waiting state (gap 8).
     """
@@ -318,7 +318,7 @@ OPERATIONS: Final = (
 
 
 def repeatable(operation: Operation[object]) -> bool:
-    """Whether an operation may be repeated after an unknown outcome, because a second run has no further
-    effect.
+    """Return whether an operation may be repeated after an unknown outcome, because a second request has no
+    further effect.
     """
     return operation.traits.repeat == "freely"

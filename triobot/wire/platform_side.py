@@ -88,7 +88,7 @@ def encode_result(operation: Operation[R], result: R) -> bytes:
     """Encode a result as the JSON body of the platform's 200 answer.
 
     Raises:
-        LocalProtocolError: `result` is of no class that operations return.
+        LocalProtocolError: no operation returns an object of this class.
     """
     match result:
         case None:
