@@ -284,7 +284,7 @@ class UnrecordableError(RecordError):
     Attributes:
         kind: type that can't be recorded.
         path: position inside the value, such as ``value.items[2]``; a dictionary entry is named by its index.
-        rule: types that can be recorded, in words, without the value.
+        rule: the rule that the value breaks, in words, without the value.
     """
 
     def __init__(self, kind: str, path: str, rule: str) -> None:
@@ -335,7 +335,7 @@ class PaymentDeclinedError(PaymentError):
 class PaymentExpiredError(PaymentError, trio.TooSlowError):
     """No payment arrived before the button or invoice expired.
 
-    A subclass of `trio.TooSlowError`, as every deadline's error is.
+    A subclass of `trio.TooSlowError`, so that code can catch all deadlines' errors together.
     """
 
     def __str__(self) -> str:
@@ -415,7 +415,9 @@ class StoreAwayError(StoreFullError):
 
 @final
 class BreakdownError(TriobotError):
-    """A part of the process failed, and the process ends. The runtime's fault; names chat, route and line."""
+    """A part of the process failed, and the process ends. The runtime's fault. The error names chat, route
+    and line.
+    """
 
 
 class ConfigError(TriobotError):

@@ -1,1 +1,1 @@
-"""Storing and logging of alarms, and sending to the author's hook and to people."""
+"""Stores and logs alarms, calls the author's hook, and sends alarms to people."""

@@ -110,7 +110,7 @@ class AlarmSink:
         self._listeners.append(listener)
 
     def has_rung(self, kind: AlarmKind, key: str) -> bool:
-        """Whether this alarm was raised in this run, and has not ended since."""
+        """Return whether this alarm was raised in this run, and has not ended since."""
         return (kind, key) in self._rung
 
     async def keep_telling(self, store: Store, clock: WallClock, is_over: IsOver | None = None) -> None:
@@ -202,7 +202,7 @@ class AlarmSink:
         kinds = {*(row.kind for row in rows), *(kind for kind, _ in self._rung)}
         if kinds & STATES or len(rows) == _PAGE:
             return _LOOK
-        # Without alarms about states, the next round is for the next repetition; alarms about events are not
+        # There are no alarms about states: the next round repeats reports. Alarms about events are not
         # repeated.
         told = [row.told or 0 for row in rows if row.kind not in EVENTS or row.last > (row.told or 0)]
         # The next round is some minutes after the hour is over: alarms that were reported within some minutes

@@ -1,9 +1,10 @@
 """Send alarms to people: by a signed HTTP POST (`http_target`), or into a chat of the bot itself.
 
-Each target has its own task, so that a failing or slow target delays nothing else. The task compares the open
-alarms with the target's marks: the messages already sent, stored with their times. So each alarm is sent
-once, even over restarts. An open alarm is sent again as configured, and an ended alarm once more. An alarm
-that was sent but not yet recorded before a kill is sent again.
+Each target has its own task, so that a failing or slow target delays no other target. The task compares the
+open alarms with the target's marks, which are stored: one mark for each alarm, with the time of the alarm's
+last message. So each alarm is sent once, even over restarts. An open alarm is sent again after the configured
+time, and an ended alarm is sent once more. If a kill comes after a message and before the mark is stored, the
+message is sent again.
 """
 
 from __future__ import annotations

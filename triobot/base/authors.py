@@ -23,7 +23,8 @@ T = TypeVar("T")
 
 
 def contained(error: BaseException, *, shown: bool = False) -> Exception:
-    """Convert an error into an Exception: the failure of the code that raised `error`.
+    """Return an Exception for an error of an author's code: `error` itself, or an exception made from
+    `error`.
 
     Args:
         shown: whether the caller will also use the error's `repr`.
@@ -59,10 +60,11 @@ def all_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def can_be_told(error: BaseException, *, shown: bool = False) -> bool:
-    """Whether an error of an author's class can be logged: reading its attributes and causes raises nothing.
+    """Return whether an error of an author's class can be logged: no attribute and no cause raises an error
+    when read.
 
     Args:
-        shown: also call `repr` on the error.
+        shown: whether to call `repr` on the error, too.
     """
     try:
         if shown:
@@ -80,10 +82,10 @@ def can_be_told(error: BaseException, *, shown: bool = False) -> bool:
 
 
 def contained_in_task(error: BaseException) -> Exception:
-    """Convert an error into an Exception: the failure of the code that the current task awaited.
+    """Return an Exception, as `contained` does, for an error of the code that the current task awaited.
 
-    If no scope around the task is cancelled, a cancellation came from another task or nursery. Such a
-    cancellation is converted, too.
+    If no scope around the task is cancelled, a `trio.Cancelled` came from another task or nursery. Such an
+    error is converted, too.
 
     Raises:
         BaseException: `error`, if a signal handler raised it, or if a scope around the task is cancelled.
@@ -107,7 +109,7 @@ async def run_contained(fn: Callable[..., Awaitable[T]], *args: object) -> T:
 
 
 def kind_of(error: BaseException) -> str:
-    """Type name of an exception of an author's code; for an `ExitError` the original type's name."""
+    """Return an exception's type name; for an `ExitError`, the type name of the original exception."""
     return error.kind if type(error) is ExitError else str(type.__getattribute__(type(error), "__name__"))
 
 
@@ -161,7 +163,7 @@ def note(error: BaseException, text: str) -> None:
 
 
 def text_of(error: BaseException) -> str:
-    """Text of an author's exception; "" if its `__str__` raises."""
+    """Return the text of an author's exception; "" if `__str__` raises an error."""
     try:
         return str(error)
     except BaseException:  # `__str__` is an author's code, too

@@ -84,7 +84,7 @@ def inherited_binds(environ: Mapping[str, str], pid: int) -> tuple[FdBind, ...]:
 
 
 def allow_descriptors(needed: int) -> None:
-    """Raise the process's limit of open files to `needed`, or to a lower hard limit of the system."""
+    """Raise the process's limit of open files to `needed`, but not above the system's hard limit."""
     try:
         import resource
     except ImportError:
@@ -233,5 +233,5 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 Tls: TypeAlias = ssl.SSLContext | Callable[[], ssl.SSLContext]
-"""A server's TLS context, or a function called for each connection that returns one quickly and never raises.
-"""
+"""A server's TLS context, or a function that returns the context of a new connection. The function must be
+quick and must not raise."""

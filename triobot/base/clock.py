@@ -53,9 +53,9 @@ LOOK_AGAIN: Final = 60.0
 
 @runtime_checkable
 class Steady(Protocol):
-    """A time of day with a second clock that can't be set.
+    """A `WallClock` that also has a clock that can't be set.
 
-    A `Timepiece` compares any other time of day with Trio's clock.
+    For other clocks, a `Timepiece` compares the time of day with Trio's clock.
     """
 
     def steady(self) -> int:
@@ -150,10 +150,9 @@ class Timepiece:
     def telling(self, told: Callable[[int], None]) -> Generator[None]:
         """Call `told` with the milliseconds of each jump while the block runs.
 
-        The call comes from the function that reads the clock.
-
         Args:
-            told: callback; must be quick and must not raise.
+            told: callback, called inside the clock reading that detects the jump; must be quick and must not
+                raise.
         """
         self._told.append(told)
         try:
@@ -167,8 +166,8 @@ class Timepiece:
         self._jumped += jumped
 
     def was_seen(self, at: int) -> None:
-        """Compare the time with `at`, the time of an earlier run. If the time is earlier now, count the
-        difference as a jump.
+        """Compare the time of day with `at`, a time of an earlier run. If the present time is earlier than
+        `at`, count the difference as a jump.
         """
         if (now := self.now()) < at - TOLERANCE:
             self._jump(now - at)

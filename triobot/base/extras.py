@@ -41,8 +41,8 @@ def needing(extra: str, what: str) -> Generator[None]:
     """Raise ConfigError with the install command if an import in the block fails because `extra` isn't
     installed.
 
-    In nested blocks, the outermost block's extra and `what` are named: the user asked for the outermost
-    block.
+    In nested blocks, the error names the extra and `what` of the outermost block, since the user asked for
+    that block's feature.
 
     Raises:
         ConfigError: the extra isn't installed.

@@ -39,12 +39,12 @@ class ValueField:
 
 
 def has_fields(cls: object) -> bool:
-    """Whether `cls` is an attrs class or a dataclass."""
+    """Return whether `cls` is an attrs class or a dataclass."""
     return isinstance(cls, type) and (attrs.has(cls) or dataclasses.is_dataclass(cls))
 
 
 def is_frozen(cls: type) -> bool:
-    """Whether the class refuses assignments to its values' fields."""
+    """Return whether values of the class refuse assignments to their fields."""
     if attrs.has(cls):
         return cls.__setattr__.__name__ == "_frozen_setattrs"
     return bool(cast("Any", cls).__dataclass_params__.frozen)
@@ -86,7 +86,8 @@ def check_types(made: object) -> None:
     """Check each field's value against the field's type annotation; an int is accepted for a float.
 
     Raises:
-        ConfigError: names the field and both types; never the value, which may be a secret.
+        ConfigError: a value has another type. The error names the field and both types, but never the value,
+            which may be a secret.
     """
     for name, hint in _hints(cast("Any", type(made))).items():
         value: object = getattr(made, name)

@@ -11,7 +11,7 @@ _BYTE: Final = 1 << 30
 
 
 def try_lock(fd: int, *, shared: bool = False) -> bool:
-    """Lock an open file until it is closed. Return False if another process has a lock.
+    """Lock an open file until `fd` is closed. Return False if another process has a lock.
 
     Args:
         shared: allow other processes' shared locks; not supported on Windows.

@@ -41,7 +41,7 @@ class Networks:
                 raise ConfigError(f"{name!r} is no address or network, such as 10.0.0.0/8") from None
 
     def hold(self, host: str | None) -> bool:
-        """Whether the set contains `host`; None stands for a connection through a Unix socket."""
+        """Return whether the set contains `host`; None stands for a connection through a Unix socket."""
         if host is None:
             return self._unix
         try:
@@ -121,7 +121,7 @@ def check_bounds(limits: attrs.AttrsInstance, whose: str) -> None:
         whose: owner of the limits, for the error message, such as ``the listener's``.
 
     Raises:
-        ConfigError: names the field.
+        ConfigError: a limit has another type, or is not above zero. The error names the field.
     """
     check_types(limits)
     for field in attrs.fields(type(limits)):

@@ -49,20 +49,22 @@ def restrict(fd: int) -> None:
 
 
 def is_root() -> bool:
-    """Whether this process runs as root."""
+    """Return whether this process runs as root."""
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 def is_stranger(owner: int, folder_owner: int) -> bool:
-    """Whether a file's `owner` is neither this user nor the folder's owner.
+    """Return whether a file's `owner` is neither this user nor the folder's owner.
 
-    False if the system has no numeric owners.
+    Return False if the system has no numeric owners.
     """
     return hasattr(os, "geteuid") and owner not in (os.geteuid(), folder_owner)
 
 
 def room_beside(path: Path) -> int:
-    """Free bytes on the disk of `path`; a huge number where the system doesn't report them."""
+    """Return the number of free bytes on the disk of `path`; a huge number if the system reports no
+    number.
+    """
     if not hasattr(os, "statvfs"):
         return 1 << 62
     disk = os.statvfs(path)

@@ -14,7 +14,8 @@ from typing import Final, cast
 import trio
 
 HEARD: Final[list[int]] = []
-"""Stop signals that the process has received. The handler adds them even while the event loop is blocked."""
+"""Stop signals that the process has received. The handler adds a signal even while the event loop is blocked.
+"""
 
 
 def ending_signals() -> list[signal.Signals]:
@@ -24,14 +25,16 @@ def ending_signals() -> list[signal.Signals]:
     endings = [signal.SIGINT, signal.SIGTERM]
     for name in ("SIGHUP", "SIGBREAK"):  # SIGBREAK: Windows
         ending: signal.Signals | None = getattr(signal, name, None)
-        # An ignored SIGHUP means nohup: the process is to outlive the window.
+        # nohup makes a process ignore SIGHUP, so that the process outlives the window.
         if ending is not None and signal.getsignal(ending) is not signal.SIG_IGN:
             endings.append(ending)
     return endings
 
 
 def _as_it_is() -> Callable[[], None]:
-    """Return a function that restores the terminal's current settings: a line editor switches echo off."""
+    """Return a function that restores the terminal's current settings, since a line editor may change
+    them.
+    """
     try:
         import termios
 
@@ -62,7 +65,8 @@ def hearing_signals(most: int) -> Generator[AsyncIterator[int]]:
         to_the_loop(number, frame)
 
     with trio.open_signal_receiver(*ending_signals()) as signals:
-        # Shell and system may both send SIGHUP when a window is closed: only the first SIGHUP counts.
+        # Shell and system may both send SIGHUP when a window is closed, so SIGHUP counts only as the first
+        # signal.
         to_the_loop = cast("Callable[[int, FrameType | None], None]", signal.getsignal(signal.SIGINT))
         for number in ending_signals():
             signal.signal(number, hear)

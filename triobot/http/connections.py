@@ -48,7 +48,8 @@ class ClientConnection:
     Attributes:
         reader: parser of the response.
         broken: whether a write failed; an answer that came before the failure still counts.
-        is_quiet: as `ByteLink.is_quiet`: an idle connection may be used only if it is quiet.
+        is_quiet: returns whether nothing has arrived, see `ByteLink.is_quiet`. Only a quiet idle connection
+            may be used.
         may_have_left: whether a byte of the message passed to `post` may have left this machine.
     """
 
@@ -71,8 +72,8 @@ class ClientConnection:
         """Send the message passed to `post`, and return the response's body.
 
         Args:
-            most: length of the longest body that is read completely. For a longer body, the result is only a
-                beginning that is longer than `most`, and the connection can't be used again.
+            most: length of the longest body that is read completely. For a longer body, the result is the
+                body's beginning, which is longer than `most`; the connection can't be used again.
 
         Raises:
             NothingSentError: no byte of the request was sent.
@@ -105,7 +106,7 @@ class ClientConnection:
         return reader.pieces[0] if len(reader.pieces) == 1 else b"".join(reader.pieces)
 
     def cut(self) -> None:
-        """End the connection at once: the task that uses it gets an error, and must call `close`."""
+        """End the connection at once. The task in `answer` gets an error, and must call `close`."""
         self._link.close()
 
     def close(self) -> None:
@@ -155,9 +156,9 @@ class Connections:
     connections.
 
     Args:
-        keep_seconds: seconds after which an idle connection is no longer used. Common servers keep an idle
-            connection for at least 5 s. A request sent while the server closes has an unknown outcome, so
-            this side closes first.
+        keep_seconds: seconds after which an idle connection is no longer used. If the server closes a
+            connection while a request is sent, the request's outcome is unknown. Common servers keep an idle
+            connection for at least 5 s, so the client closes the connection earlier.
     """
 
     def __init__(self, origin: Origin, *, keep_seconds: float = 4.0) -> None:
@@ -170,7 +171,9 @@ class Connections:
         self._idle: deque[tuple[ClientConnection, float]] = deque()
 
     def close(self) -> None:
-        """Close the idle connections now, and each busy connection after its request; open none any more."""
+        """Close the idle connections now, and each busy connection after its request. `open` then raises
+        ClosedResourceError.
+        """
         self._closed = True
         self.close_idle()
 
@@ -196,7 +199,7 @@ class Connections:
         return None
 
     async def open(self) -> ClientConnection:
-        """Open a connection, in place of the oldest idle connection.
+        """Open a connection. If there are idle connections, close the oldest first.
 
         Raises:
             NoConnectionError: no connection could be opened.
@@ -215,7 +218,8 @@ class Connections:
     def settle(self, connection: ClientConnection) -> None:
         """Keep the connection of a finished request, or close the connection if it can't be used again.
 
-        A connection can be used again if request and response are complete and both sides keep it open.
+        A connection can be used again if request and response are complete, and both sides keep the
+        connection open.
         """
         if connection.reader.reusable and not connection.broken and not self._closed:
             self._idle.append((connection, self._time()))

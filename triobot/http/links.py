@@ -1,9 +1,10 @@
 """Bytes over one connection, plain or through TLS, for both sides of HTTP.
 
-A plain link uses the socket directly: it writes before it waits for room, and waits before it reads. In HTTP
-a write nearly always fits into the kernel's buffer, and a read nearly always has to wait. So each write and
-each read costs one system call. Closing is synchronous and abrupt, since HTTP messages mark their own ends.
-So no task waits for the other side to close, and a cancelled task can close a link.
+A plain link uses the socket directly. A write is tried at once, and waits only if the kernel's buffer is
+full. A read always waits for bytes first. In HTTP a write nearly always fits into the kernel's buffer, and a
+read nearly always has to wait. So each write and each read costs one system call. Closing is synchronous and
+abrupt, since HTTP messages mark their own ends. So no task waits for the other side to close, and a cancelled
+task can close a link.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import Final, TypeAlias, final
 import trio
 from trio.lowlevel import wait_readable, wait_writable
 
-# One read returns any usual message whole; a larger buffer would be allocated for each read and rarely
-# filled.
+# One read of this size returns any usual message whole. A larger buffer, which each read would allocate,
+# would rarely be filled.
 _READ_BYTES: Final = 64 * 1024
 
 POLLIN: Final[int] = getattr(select, "POLLIN", 1)
@@ -34,7 +35,9 @@ _CLOSED: Final = "this connection was closed here"
 
 @final
 class ByReading:
-    """Replacement for `select.poll` on systems without it, such as Windows; reports readable sockets only."""
+    """Replacement for `select.poll` on systems such as Windows, which lack `poll`. Reports only readable
+    sockets.
+    """
 
     def __init__(self) -> None:
         self._asked: list[int] = []
@@ -75,7 +78,7 @@ class _SocketLink:
         self._poll.register(self._fd, POLLIN | _GONE)
 
     def is_quiet(self) -> bool:
-        """Return whether nothing has arrived: no byte, no TLS record, no end, no failure."""
+        """Return whether nothing has arrived: no byte, no TLS record, no end or failure of the connection."""
         return self._fd != -1 and not self._poll.poll(0)
 
     def has_left(self) -> bool:
@@ -103,7 +106,7 @@ class PlainLink(_SocketLink):
         self._sock.setblocking(False)
 
     async def receive(self) -> bytes:
-        """Return the next bytes; empty at the end of the other side's bytes.
+        """Return the next bytes; empty after the other side has closed its half of the connection.
 
         Raises:
             trio.BrokenResourceError: the connection failed.
@@ -170,7 +173,7 @@ class PlainLink(_SocketLink):
         return self._sock.recv(most, socket.MSG_PEEK)
 
     def is_quiet(self) -> bool:
-        """Return whether nothing has arrived but the bytes that `seen` counts."""
+        """Return whether nothing has arrived except the `seen` bytes that `peek` has returned."""
         if self._fd == -1 or not self.seen:
             return self._fd != -1 and not self._poll.poll(0)
         try:

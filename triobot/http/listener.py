@@ -73,7 +73,8 @@ async def serve_listeners(
         shutdown: set by the caller to stop.
         limits: limits of connections and time; fewer connections are accepted if the process may not open so
             many files.
-        tls: the server's TLS context, or a function called for the context of each connection; None: no TLS.
+        tls: the server's TLS context, or a function that returns the context of a new connection; None for no
+            TLS.
         on_answer: called after each answer.
 
     Cancellation: *forceful*: listeners and connections are closed at once; requests in progress get no
@@ -117,9 +118,9 @@ class _Server:
         self._shared = lru_cache(1024)(Networks(limits.shared_addresses).hold)
         self._open: set[ServerConnection] = set()
         self._counts: Counter[str] = Counter()
-        # Waiting connections, as found by a scan, the longest wait last. Each sender at its limit has a list
-        # of its own connections; the list under None has the connections of all senders. When a list is
-        # empty, the next scan fills it.
+        # Waiting connections by sender, as the last scan found them, the longest wait last. Only senders that
+        # reached their limit have a list. The list under None has the connections of all senders. An empty
+        # list is filled by the next scan.
         self._waiting: dict[str | None, list[tuple[float, ServerConnection]]] = {}
         # Bounds how many pipelined requests, of all connections together, start before other tasks run.
         self._turnstile = trio.CapacityLimiter(_BEHIND)
@@ -266,7 +267,7 @@ class _Server:
         return descriptor is not None and self._silent.pop(descriptor, None) is connection
 
     def _close(self, connection: ServerConnection) -> None:
-        """Close a connection; its task, if it has one, then ends by itself."""
+        """Close a connection. If the connection has a task, the task then ends by itself."""
         connection.close()
         if self._speaks(connection):
             connection.drop()
@@ -360,8 +361,8 @@ class _Server:
                 self._close(connection)
                 closed += 1
                 if closed % _TOGETHER == 0:
-                    # Thousands of connections may expire together, and reconnect once they are closed. The
-                    # pause lets other tasks run. While there is room, expired connections do no harm.
+                    # Thousands of connections may expire together, and their senders reconnect at once. The
+                    # pause lets other tasks run. An expired connection does no harm while there is room.
                     await trio.sleep(pause)
 
 

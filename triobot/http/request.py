@@ -6,9 +6,9 @@ size of the head, and on the bytes around the chunks of a body. The parser gets 
 when a request is taken. So thousands of pipelined requests stay bytes until their turn, instead of becoming
 thousands of objects.
 
-A sender's requests have the same few heads again and again. So parsed heads are cached (`KnownHeads`), and an
-equal head in an equal position isn't parsed again. The cache saves 27,000 of the 860,000 instructions that
-answering a message takes.
+A sender's requests have the same few heads again and again. So parsed heads are cached (`KnownHeads`), and a
+request with a cached head isn't parsed if its bytes arrive together and alone. The cache saves 27,000 of the
+860,000 instructions that answering a message takes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HEAD_END: Final = b"\r\n\r\n"
 LONGEST_KNOWN: Final = 1024
 """Bytes of the longest head that is cached."""
 MOST_KNOWN: Final = 256
-"""Largest number of cached heads; when it is reached, the cache is cleared."""
+"""Largest number of cached heads; the next head clears the cache."""
 
 
 @final
@@ -119,8 +119,8 @@ def _with_body(head: Incoming, body: bytes) -> Incoming:
 KnownHeads: TypeAlias = dict[bytes, Incoming]
 """Parsed requests by their heads' bytes, without the heads' final line ends.
 
-Before each cached head the parser was between two requests, and after its body again. The body had the length
-that the head announced. So equal bytes before an equally long body are an equal request.
+A head is cached only if the parser was between two requests, both before the head and after the body, and if
+the body had the announced length. So an equal head with an equally long body is an equal request.
 """
 
 
@@ -156,9 +156,9 @@ class RequestReader:
         self._unread, self._at = self._unread[self._at :] + data, 0
 
     def read(self, data: bytes) -> Incoming | None:
-        """Append received bytes, and return the next request, like `next`.
+        """Append received bytes, and return the next request as `next` does.
 
-        Call this after `next` has returned None.
+        Call `read` only after `next` has returned None.
 
         Raises: as `next`.
         """
@@ -231,7 +231,7 @@ class RequestReader:
         try:
             self._parser.feed_data(piece)
         except httptools.HttpParserUpgrade:
-            # The upgrade isn't granted: the request is served, but the bytes after it can't be parsed.
+            # No upgrade is granted: the request is served, but the bytes after the request can't be parsed.
             self._refusal = MalformedError("something behind the wish for another protocol")
         except httptools.HttpParserError as error:
             cause = error.__context__

@@ -15,7 +15,7 @@ from .request import MalformedError
 
 # Limit for all bytes outside the body. h11 and nginx accept heads of 100 and 32 KiB; no server needs more.
 LARGEST_HEAD: Final = 64 * 1024
-# Allowance for a chunk's line, with extensions, which are rare.
+# Bytes allowed for a chunk's size line. Extensions in this line are rare.
 _CHUNK_LINE: Final = 64
 # llhttp leaves these characters at the end of a value.
 _BLANKS: Final = b" \t"
@@ -63,7 +63,7 @@ class ResponseReader:
             MalformedError: the bytes are no response.
         """
         if self.done:
-            # Bytes without a request must not be taken for the next request's response.
+            # Bytes that no request caused must not become the next request's response.
             self.reusable = False
             return
         self._framing += len(data)

@@ -48,7 +48,7 @@ def encode_answer_head(
 
 
 def has_no_body(method: str, status: int) -> bool:
-    """Return whether a response has no body, whatever its headers say."""
+    """Return whether a response has no body, even if its headers announce a body."""
     return method == "HEAD" or status in (204, 304) or status < 200
 
 
@@ -96,9 +96,9 @@ class Talk:
     _mute: bool = False
 
     async def read(self) -> bytes:
-        """Return the next bytes of the body, of any number; empty at the body's end.
+        """Return the next piece of the body, of any size; empty at the body's end.
 
-        The first call sends a 100 to a sender that waits for it.
+        If the sender waits for a status 100 before it sends the body, the first call sends this status.
 
         Raises:
             SenderLeftError: the rest of the body will not arrive. If `broken` is None, no answer can reach
@@ -139,10 +139,10 @@ class Talk:
         return self._link.has_left()
 
     async def answer(self, status: int, headers: Headers, body: bytes, *, close: bool = False) -> None:
-        """Write a whole response. Returns without a checkpoint if the kernel accepts it at once.
+        """Write a whole response. Returns without a checkpoint if the kernel accepts all bytes at once.
 
         Args:
-            close: whether to end the connection afterwards, whatever the request says.
+            close: whether to end the connection afterwards, even if the sender wants to keep the connection.
 
         Raises:
             trio.BrokenResourceError: the sender has gone.
@@ -202,14 +202,14 @@ class Talk:
 
 
 Handler: TypeAlias = Callable[[Talk], Awaitable[None]]
-"""Answers one request. If it returns without an answer, the connection is closed."""
+"""Answers one request. If the handler returns without an answer, the connection is closed."""
 
 
 _log: Final = logging.getLogger("triobot.http")
 
-# Bytes of an incomplete head from which the connection gets a task; a shorter head waits in the kernel.
+# An incomplete head of this many bytes gets a task. A shorter incomplete head stays in the kernel's buffer.
 _LOOKED_AT: Final = 2048
-# Within these seconds, a sender that reads its answers has made room for more bytes.
+# A sender that reads its answers makes room for more bytes within these seconds.
 _MOMENT: Final = 1.0
 _TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
 
@@ -268,8 +268,8 @@ class ServerConnection:
         return self.waiting_since < math.inf and not (self._reader.begun or self._link.seen)
 
     def look(self) -> bool:
-        """Return whether a task is needed: more than an incomplete head, or the connection's end, has
-        arrived.
+        """Return whether the connection needs a task, because more than an incomplete head, or the
+        connection's end, has arrived.
         """
         link = self._link
         if not isinstance(link, PlainLink):
@@ -320,7 +320,7 @@ class ServerConnection:
         """
         if self.kept_waiting_since != since:
             return False
-        # The kernel may have unread bytes of a proper request: then the connection stays open.
+        # Keep the connection if the kernel has unread bytes, which may be a proper request.
         if min(self.waiting_since, self.starved_since) == since and not self._link.is_quiet():
             return False
         self._gave_way = True
@@ -338,7 +338,7 @@ class ServerConnection:
         self._reader.close()
 
     async def run(self, ended: OnEnd) -> None:
-        """Serve the connection to its end; its failure is passed to `ended` instead of being raised.
+        """Serve the connection to its end. A failure is not raised, but passed to `ended`.
 
         Args:
             ended: called with this connection, and its failure or None.

@@ -50,8 +50,7 @@ _PASSAGE: Final = "triobot.passage"
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
 
 FindEndpoint: TypeAlias = Callable[[str], Endpoint | None]
-"""Finds the endpoint for a path below the prefix. It returns None while there is no endpoint; the answer is
-then 503.
+"""Finds the endpoint for a path below the prefix. If it returns None, because no bot runs, the answer is 503.
 """
 
 
@@ -188,8 +187,8 @@ class _Passage:
             self._until_whole.set()
 
     async def send(self, message: ASGISendEvent) -> None:
-        """Send a part of Quart's answer to the server. If the body is unread, wait for its end before the
-        last part.
+        """Send a part of Quart's answer to the server. Before the last part, wait for the end of a request
+        body that the endpoint left unread.
         """
         if message["type"] == "http.response.start":
             if self._body_first:
@@ -322,7 +321,7 @@ def read_framing(headers: Iterable[tuple[bytes, bytes]], http_version: str) -> R
 async def _refuse_websocket(
     scope: WebsocketScope, receive: ASGIReceiveCallable, send: ASGISendCallable, endpoint: Endpoint | None
 ) -> None:
-    """Answer a WebSocket handshake with 404, as any unknown path."""
+    """Answer a WebSocket handshake with 404, as for any unknown path."""
     _hide_path(scope, "")
     await receive()
     if endpoint is None:
@@ -365,20 +364,20 @@ async def serve_stock(
 ) -> None:
     """Serve the webhook until `shutdown` is set, then answer the requests in progress, and return.
 
-    The limits of a request apply as on triobot's own listener, but hypercorn measures only a head that is
-    incomplete. The limits of connections don't apply: hypercorn accepts connections up to the process's limit
-    of open files.
+    The limits of a request apply as on triobot's own listener, except that hypercorn checks the size of a
+    head only while the head is incomplete. The limits of connections don't apply: hypercorn accepts
+    connections up to the process's limit of open files.
 
     Args:
         find: finds the endpoint of a path, for one bot or several.
-        binds: addresses to listen on, all or none.
+        binds: addresses to listen on.
         shutdown: event that stops the server.
         certificate: PEM file of the server's certificate, read once; None: no TLS.
         key: PEM file of the key, if separate.
         task_status: receives the addresses, with the ports that the system chose.
 
     Raises:
-        ConfigError: can't listen on an address; nothing was started.
+        ConfigError: the process can't listen on one of the addresses; nothing was started.
 
     Cancellation: *forceful*, as `triobot.webhook.serving.serve`.
     """
@@ -401,7 +400,7 @@ async def serve_stock(
 
     async def wait_settled() -> None:
         await shutdown.wait()
-        # At its own stop, hypercorn closes each connection whose request head is incomplete.
+        # Once hypercorn stops, it closes each connection with an incomplete request head.
         await trio.sleep(limits.settle_seconds)
 
     async with trio.open_nursery() as nursery:

@@ -29,7 +29,7 @@ HIDDEN_PATH: Final = "/***"
 
 _GIVEN_UP_EVERY: Final = 0.0025
 LEFT_AFTER: Final = 7.0
-"""Seconds after which a proxy with a timeout of 6 has sent the request to another process."""
+"""Seconds after which a proxy with a timeout of 6 s has sent the request to another process."""
 
 ALIVE_PATH: Final = "/healthz"
 READY_PATH: Final = "/readyz"
@@ -44,7 +44,7 @@ class Endpoint:
         limits: limits of a request and of all requests together.
         readiness: called for each ``/readyz``; must be quick and must not raise.
         traffic: counters of the requests refused before the inbox.
-        begins: called at the start of each request, in the task of a listener shared by several bots.
+        begins: called at the start of each request, in the request's task, if several bots share a listener.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Endpoint:
         self._traffic.unknown_path += 1
 
     def accepts(self, path: str) -> bool:
-        """Whether `path` contains an accepted secret of this webhook."""
+        """Return whether `path` contains an accepted secret of this webhook."""
         return self._secrets.matches(path.removeprefix("/"))
 
     async def respond(
@@ -83,7 +83,7 @@ class Endpoint:
         Args:
             path: decoded path, without the prefix of a site.
 
-        Cancellation: *ambiguous*, as `Inbox.accept`; then close the connection.
+        Cancellation: *ambiguous*, as `Inbox.accept`; the caller must then close the connection.
         """
         if path in (ALIVE_PATH, READY_PATH):
             await self._refuse(exchange, self._probe(path, method), framing)
@@ -146,7 +146,7 @@ class Endpoint:
             await self._cut_short(exchange, reading, framing)
 
     async def _cut_short(self, exchange: RequestExchange, why: CutShort, framing: RequestFraming) -> None:
-        """Count a request without a whole body, and refuse it if the sender is still connected."""
+        """Count a request without a whole body, and refuse the request if the sender is still connected."""
         match why:
             case "too long":
                 self._traffic.too_long += 1

@@ -18,7 +18,7 @@ disconnected, and no answer can reach the sender. ``malformed``: the body breaks
 listener answers.
 """
 Reading: TypeAlias = bytes | CutShort
-"""The whole body, or the reason why it is incomplete."""
+"""The whole body, or the reason why the body is incomplete."""
 
 
 class RequestExchange(Protocol):
@@ -29,7 +29,7 @@ class RequestExchange(Protocol):
         ...
 
     def has_left(self) -> bool:
-        """Whether the sender is known to have disconnected."""
+        """Return whether the sender is known to have disconnected."""
         ...
 
     async def answer(self, answer: Response, told: Callable[[bool], None]) -> None:
@@ -59,7 +59,7 @@ class RequestFraming:
 
     Attributes:
         content_type: received content type; may be empty.
-        length: the body's bytes; None if no header names the length.
+        length: the body's length in bytes; None if no header names the length.
         conflicting: whether the headers name two lengths or an unreadable length.
         unread: whether a body may follow.
     """

@@ -1,17 +1,17 @@
 """Decode a request's body, store the event and pass it to the dispatcher, all before the answer.
 
-When `Inbox.accept` returns, the event is stored and delivered, in the order of the store's rows. An
-unreadable body is stored unchanged and answered 200, since the platform would only repeat the same bytes.
-This module is independent of HTTP: `endpoint` maps an outcome to a status.
+When `Inbox.accept` returns, the event is stored, and the dispatcher has the event. The dispatcher gets events
+in the order of the store's rows. An unreadable body is stored unchanged and answered 200, since the platform
+would only repeat the same bytes. This module is independent of HTTP: `endpoint` maps an outcome to a status.
 
 Each completed answer is recorded in the store. The reason: the platform repeats an event without an answer,
 but users also send the same text twice. An equal event counts as a repetition only if the earlier event's 200
 was not fully written. So the record must survive the process, and is made right after the answer.
 
-A kill may come between an answer and its record, whichever comes first. If the record came first, the
-platform would repeat an event that counts as answered, and the event would be handled twice. The record comes
-second, so a kill can lose the record. In the worst case a user then sends the same text again within a
-minute, and this second message counts as a repetition.
+The record follows the answer, so a kill between the two loses the record. In the worst case the user then
+sends the same text again within a minute, and this second message counts as a repetition. If the answer
+followed the record, a kill between the two would lose the answer. The platform would then repeat an event
+that counts as answered, and the event would be handled twice.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class EventStored:
     """The event is durable, new or not. Answer 200, then call `Inbox.answered` with this outcome.
 
     Attributes:
-        repeated: whether the store already had the event; a repetition was not delivered again.
+        repeated: whether the store already had the event. The dispatcher doesn't get a repetition.
         key: key of the delivery; None if an equal delivery is always a repetition, even after an answer.
     """
 
@@ -103,7 +103,7 @@ class InboxStatistics:
     """Counts of received events since the start.
 
     Attributes:
-        accepted: new events, stored and delivered.
+        accepted: new events, which were stored and passed to the dispatcher.
         repeated: events that the store already had.
         unread: bodies stored unchanged because they or their ``data`` were undecodable; with undecodable
             ``data`` the event is also counted as accepted.
@@ -111,7 +111,7 @@ class InboxStatistics:
         over_quota_whole: refused, because too many events of all chats were waiting.
         unwritable: refused, because the store could not write.
         unstorable: refused, because no store can save such a value.
-        undelivered: stored, but the delivery raised an error; the events remain in the backlog.
+        undelivered: stored, but the dispatcher raised an error; the events remain in the backlog.
     """
 
     accepted: int = 0
@@ -126,7 +126,7 @@ class InboxStatistics:
 
 @final
 class _BeingStored:
-    """A delivery being stored, for other deliveries with the same key to wait for."""
+    """A delivery that is being stored. Other deliveries with the same key wait for the result."""
 
     __slots__ = ("over", "stored")
 
@@ -142,7 +142,7 @@ class _BeingStored:
 
 @final
 class Inbox:
-    """Stores events and delivers them. `run` must be running while `accept` is called.
+    """Stores events, and passes the events to the dispatcher. `run` must be running while `accept` is called.
 
     Args:
         store: store of the events.
@@ -156,8 +156,8 @@ class Inbox:
         early: stores an event together with its consequences; None: the event is stored alone.
         shared: whether other processes accept the same events. If so, the endpoint refuses an event whose
             sender has disconnected: another process may have accepted, answered and forgotten the event.
-        deliver: called with each new durable event in the order of the rows' `seq`; must be quick and must
-            not raise. None: another part reads the events from the store.
+        deliver: the dispatcher's callback, called with each new durable event in the order of the rows'
+            `seq`; must be quick and must not raise. None: another part reads the events from the store.
     """
 
     def __init__(
@@ -185,20 +185,20 @@ class Inbox:
         self._counts = InboxStatistics()
 
     async def accept(self, content_type: str, body: bytes, event: Event | None = None) -> Outcome:
-        """Store a request's event and deliver it.
+        """Store a request's event, and pass the event to the dispatcher.
 
-        An event is delivered at most once: for an event that the store already has, the result is
-        `EventStored`, too, but without a delivery. If an event with the same key is being stored, the call
-        waits for the result. Otherwise this event could be answered before the other delivery is stored, and
-        the other delivery would then count as a new event. A store's failure is an outcome, not an exception.
+        The dispatcher gets an event at most once: for an event that the store already has, `accept` only
+        returns `EventStored`. If an event with the same key is being stored, the call waits for the result.
+        Otherwise this event could be answered before the other delivery is stored, and the other delivery
+        would then count as a new event. A store's failure is an outcome, not an exception.
 
         Args:
             content_type: the request's header, or empty.
             body: raw body of the request; the caller limits its length.
             event: the decoded event, if the caller has decoded it.
 
-        Cancellation: *ambiguous*: the store may have the event; a stored event is still delivered. The event
-        counts as not answered, so the platform's next delivery of it counts as a repetition.
+        Cancellation: *ambiguous*: the store may have the event; the dispatcher still gets a stored event. The
+        event counts as not answered, so the event's next delivery counts as a repetition.
 
         Platform: section 2.2.
         """

@@ -25,8 +25,8 @@ async def webhook_secrets(given: Secret | None, store: Store, now: int) -> tuple
     store has no secret.
 
     Returns:
-        The secrets, and the time until which each former secret is accepted. The times are empty for `given`
-        secrets, because these secrets don't expire.
+        The secrets, and the time until which each former secret is accepted. If `given` is used, there are no
+        such times, because given secrets don't expire.
     """
     if given is not None:
         return Secrets.parse(given.reveal()), ()
@@ -40,8 +40,8 @@ async def webhook_secrets(given: Secret | None, store: Store, now: int) -> tuple
 async def renew_webhook_secret(store: Store, until: int) -> None:
     """Store a new secret. Earlier secrets are accepted until `until` at most.
 
-    A second renewal doesn't prolong the former secrets. It doesn't drop these secrets either, because the
-    platform may still use them.
+    A second renewal neither prolongs nor deletes the former secrets, because the platform may still use these
+    secrets.
     """
     kept = await store.setting(SECRET)
     former = [] if kept is None else [(kept, until), *await _former_secrets(store)]

@@ -76,7 +76,8 @@ class Limits(ServingLimits):
     @property
     def serving(self) -> ServingLimits:
         """Limits for the webhook's listener."""
-        # Twice as long, so that the endpoint answers 408 before the listener closes.
+        # The listener's time limit is twice as long: the endpoint answers 408 before the listener closes the
+        # connection.
         return attrs.evolve(self, body_seconds=self.body_seconds * 2)
 
 

@@ -30,7 +30,8 @@ _FEWEST_DIFFERENT: Final = 8
 
 
 def _digest(text: bytes) -> bytes:
-    # For digests, `compare_digest` takes constant time whatever the text's length, and raises no type errors.
+    # Secrets are compared by digest: all digests have one length, so `compare_digest` takes constant time.
+    # For bytes, `compare_digest` raises no type errors.
     return hashlib.blake2b(text).digest()
 
 
@@ -86,8 +87,8 @@ class Secrets:
         return "/" + self._values[0]
 
     def matches(self, candidate: str) -> bool:
-        """Whether `candidate` is an accepted secret; the time doesn't depend on the number of right
-        characters.
+        """Return whether `candidate` is an accepted secret. The duration doesn't depend on the number of
+        right characters.
         """
         digest = _digest(candidate.encode("utf-8", "surrogatepass"))
         found = False

@@ -89,7 +89,7 @@ class _DirectExchange:
 
 
 def _framing_of(request: Incoming) -> RequestFraming:
-    """The body's type and length. The listener has refused requests with conflicting headers."""
+    """Return the body's type and length. The listener has refused requests with conflicting headers."""
     return RequestFraming(request.content_type, request.length, False, not request.complete)
 
 
@@ -109,7 +109,7 @@ async def serve(
 
     Args:
         handler: handler of the requests, for one bot or several.
-        binds: addresses to listen on, all or none.
+        binds: addresses to listen on.
         shutdown: event that stops the server.
         limits: limits of connections and time; None: the defaults.
         tls: the server's certificate; None: no TLS, for use behind a proxy with a certificate.
@@ -117,7 +117,7 @@ async def serve(
         task_status: receives the addresses, with the ports that the system chose.
 
     Raises:
-        ConfigError: can't listen on an address; nothing was started.
+        ConfigError: the process can't listen on one of the addresses; nothing was started.
 
     Cancellation: *forceful*: closes listeners and connections at once. Requests in progress get no answer,
     and their events may or may not have been stored.

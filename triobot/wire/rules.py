@@ -26,7 +26,10 @@ _DIGITS: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 def is_digits(text: str) -> bool:
-    """Return whether `text` is 1 to 18 ASCII digits. (`int` also accepts ``"۱۲"``, ``"1_2"`` and ``" 12"``.)"""
+    """Return whether `text` is 1 to 18 ASCII digits.
+
+    `int` would also accept ``"۱۲"``, ``"1_2"`` and ``" 12"``.
+    """
     return _DIGITS.fullmatch(text) is not None
 
 
