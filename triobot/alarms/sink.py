@@ -48,8 +48,8 @@ The number is the time in seconds since the alarm was last raised.
 class AlarmSink:
     """Accepts alarms without waiting, and reports each kind and key at most once an hour.
 
-    Within an hour, ten thousand forged callbacks are one alarm; the same failure next week is a new alarm. If
-    more than 64 alarms wait for the store, further alarms are only logged.
+    For example, ten thousand forged callbacks within an hour cause one report, and a forged callback a week
+    later causes another. If more than 64 alarms wait for the store, further alarms are only logged.
 
     Args:
         hook: the author's hook.
@@ -90,7 +90,7 @@ class AlarmSink:
         self._rung[what] = reported if known else now, now, times + 1
         if known:
             if self._at_rest:
-                self._news.set()  # the alarm was acknowledged, and is to be reported again
+                self._news.set()  # no alarm was open: this alarm was acknowledged, and must be reported again
             # If alarms are open, check soon: an operator may have acknowledged this alarm.
             self._look_by = self._looked_at + _LOOK
             self._pause.deadline = min(self._pause.deadline, self._look_by)
@@ -117,9 +117,9 @@ class AlarmSink:
         """Store alarms and call the hook, one alarm at a time, until cancelled. The hook's errors are logged.
 
         Every five minutes, `is_over` is called for each alarm about a state; without `is_over`, no alarm ends
-        by itself. Only alarms at least five minutes old are checked, so that a state that comes and goes is
-        one alarm. The first check is five minutes after the start, so that the alarms of an earlier run can
-        be raised again before the check.
+        by itself. An alarm that was raised in the last five minutes is not checked, so that a state that
+        comes and goes causes one alarm. The first check is five minutes after the start, so that the alarms
+        of an earlier run can be raised again before the check.
         """
         began = trio.current_time()
         while True:
@@ -186,7 +186,9 @@ class AlarmSink:
                 await store.commit(AcknowledgeAlarms((kind,), key, clock.now()))
 
     async def _tell(self, store: Store, clock: WallClock) -> float:
-        """Call the hook for open alarms not reported for an hour. Return the seconds until the next round."""
+        """Call the hook for open alarms that the hook has not got for an hour. Return the seconds until the
+        next round.
+        """
         failed = False
         for row in await store.alarms.open(told_before=clock.now() - _HOUR, limit=_PAGE):
             if row.told is not None:
@@ -202,11 +204,11 @@ class AlarmSink:
         kinds = {*(row.kind for row in rows), *(kind for kind, _ in self._rung)}
         if kinds & STATES or len(rows) == _PAGE:
             return _LOOK
-        # There are no alarms about states: the next round repeats reports. Alarms about events are not
-        # repeated.
+        # No alarm about a state is open, so the next round is due when the hook must be called again. Alarms
+        # about events are not repeated.
         told = [row.told or 0 for row in rows if row.kind not in EVENTS or row.last > (row.told or 0)]
-        # The next round is some minutes after the hour is over: alarms that were reported within some minutes
-        # are then reported together.
+        # The next round is `_LOOK` seconds after the hour is over: alarms that were reported within `_LOOK`
+        # seconds of each other are then repeated together.
         return max(min(told) + _HOUR - clock.now(), 0) / 1000 + _LOOK if told else math.inf
 
     async def _call(self, alarm: Alarm) -> bool:

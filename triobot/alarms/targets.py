@@ -252,7 +252,7 @@ class Courier:
         now = self._clock.now()
         recent = [row for row in self._unstored() if row.kind in STATES or now - row.last < _HOUR]
         rows: dict[What, AlarmRow] = {(row.kind, row.key): row for row in (*recent, *(stored or ()))}
-        rows.pop((UNTOLD, self.name), None)  # if this alarm reached the target, the alarm would be untrue
+        rows.pop((UNTOLD, self.name), None)  # a message that arrives can't report that messages don't arrive
         for what, mark in list(self._marks.items()):
             if stored is None or what in rows:
                 continue

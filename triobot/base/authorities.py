@@ -10,9 +10,10 @@ import certifi
 
 @functools.cache
 def client_context() -> ssl.SSLContext:
-    """Return a client's TLS context: certificates by Mozilla's list, checked host names, HTTP/1.1 offered.
+    """Return a client's TLS context, which trusts the authorities in Mozilla's list, checks host names, and
+    offers HTTP/1.1.
 
-    The context ignores the environment (SSL_CERT_FILE), unlike httpx's own.
+    The context ignores the environment (SSL_CERT_FILE), unlike httpx's own context.
     """
     context = ssl.create_default_context(cafile=certifi.where())
     context.set_alpn_protocols(["http/1.1"])

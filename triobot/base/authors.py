@@ -1,9 +1,10 @@
 """Catch every exception of an author's code: an exception ends that code, never the process.
 
-argparse and click raise SystemExit on wrong arguments. A thread's asyncio raises CancelledError. An extension
-written in Rust may raise a BaseException that is no Exception. So each caller of an author's code catches
-BaseException and converts the exception here. Two exceptions pass unchanged: an exception raised by a signal
-handler, which is meant for the process, and Trio's cancellation of a scope around the caller.
+argparse and click raise SystemExit on wrong arguments. Code that runs asyncio in a thread may raise asyncio's
+CancelledError. An extension written in Rust may raise a BaseException that is no Exception. So each caller of
+an author's code catches BaseException and converts the exception here. Two exceptions pass unchanged: an
+exception raised by a signal handler, which is meant for the process, and Trio's cancellation of a scope
+around the caller.
 """
 
 from __future__ import annotations

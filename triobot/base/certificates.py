@@ -13,7 +13,7 @@ _log: Final = logging.getLogger("triobot.http")
 
 
 def server_context(certificate: str | Path, key: str | Path | None = None) -> ssl.SSLContext:
-    """Return a server's TLS context with this certificate, offering HTTP/1.1.
+    """Return a server's TLS context that uses this certificate and offers HTTP/1.1.
 
     Args:
         certificate: PEM file with the whole chain; may contain the key, too.

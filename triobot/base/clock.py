@@ -53,9 +53,9 @@ LOOK_AGAIN: Final = 60.0
 
 @runtime_checkable
 class Steady(Protocol):
-    """A `WallClock` that also has a clock that can't be set.
+    """A time of day with an additional clock that can't be set.
 
-    For other clocks, a `Timepiece` compares the time of day with Trio's clock.
+    If there is no such additional clock, a `Timepiece` compares the time of day with Trio's clock.
     """
 
     def steady(self) -> int:
@@ -114,7 +114,7 @@ class Timepiece:
         self._compared_at = -_COMPARED_FOR
         self._waits: set[trio.CancelScope] = set()
         self._look_again = LOOK_AGAIN
-        # A test clock reports when it is set; the system clock must be read regularly.
+        # A test clock reports each change; the system clock must be read regularly.
         if (when_set := getattr(clock, "when_set", None)) is not None:
             when_set(self._look_soon)
             self._look_again = math.inf

@@ -1,4 +1,4 @@
-"""Optional dependencies (pip's extras), with install commands in errors; other packages' entry points."""
+"""Optional dependencies (pip's extras) and other packages' entry points."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _BROUGHT: Final = frozenset({"opentelemetry", "persiantools", "psycopg", "shtab"
 
 @cache
 def distribution() -> Distribution | None:
-    """Return the installed distribution of triobot, under its name in pip; None if triobot was not installed.
+    """Return the installed distribution that contains triobot, such as pip shows it; None if there is none.
 
-    The distribution is found by its console script ``triobot``, because an editable installation doesn't list
+    The distribution is found by the console script ``triobot``, because an editable installation doesn't list
     its packages.
     """
     from importlib.metadata import entry_points  # imported late: most starts don't need it

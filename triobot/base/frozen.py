@@ -3,7 +3,7 @@ a class in half the time that attrs needs.
 
 attrs compiles `__eq__`, `__hash__` and `__repr__` for each class, and a start of triobot makes about 300
 classes. With these decorators all classes share the three methods, and a comparison takes 0.3 us instead of
-0.1.
+0.1 us.
 
 Only type checkers prevent changes of a `frozen` value. attrs' own frozen classes refuse changes at run time,
 so their constructors must bypass the refusal for each field. For a value of five fields, the bypass costs

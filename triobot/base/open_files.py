@@ -32,7 +32,7 @@ def write_at(fd: int, data: bytes, at: int) -> None:
     Raises:
         OSError: the disk is full; a part of `data` may be written.
     """
-    # On a nearly full disk, the last write that fits is a short write, and no error.
+    # On a nearly full disk, the system writes as much as fits, and returns a short count instead of an error.
     while data:
         if hasattr(os, "pwrite"):
             written = os.pwrite(fd, data, at)
@@ -43,7 +43,7 @@ def write_at(fd: int, data: bytes, at: int) -> None:
 
 
 def restrict(fd: int) -> None:
-    """Restrict an open file's mode to its owner, where the system has modes."""
+    """Permit only the owner to read and write an open file, if the system has file modes."""
     if hasattr(os, "fchmod"):
         os.fchmod(fd, OWNER_ONLY)
 

@@ -128,7 +128,7 @@ def own_hosts(base_url: str) -> tuple[str, ...]:
 
 
 def checked_hosts(further: Collection[str]) -> Sequence[str]:
-    """Return the operator's further domains, normalized.
+    """Return the operator's further domains in lower case, without dots at the ends.
 
     Raises:
         ConfigError: an entry is no plain host name.

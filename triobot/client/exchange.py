@@ -4,7 +4,8 @@ Requests go directly to the transport, not through `httpx.AsyncClient`: no redir
 environment variables, no changed headers.
 
 A failure's meaning depends on the progress of the request (`RequestProgress`). If no byte can have left this
-machine, repeating is safe. Otherwise the platform may have acted. In doubt the request counts as sent.
+machine, repeating is safe. Otherwise the platform may have acted. If the progress is unknown, the request
+counts as sent.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ class RequestProgress:
     def step(self, event: str, *, tunnel: bool) -> None:
         """Record a step that the transport reports, such as ``connection.connect_tcp.started``.
 
-        `tunnel`: the step concerns the request for a tunnel through a proxy, not our request.
+        Args:
+            tunnel: whether the step belongs to the request for a tunnel through a proxy, not to our request.
         """
         part, _, rest = event.partition(".")
         self.fresh = rest.endswith(".complete") and not part.startswith("http")

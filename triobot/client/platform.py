@@ -73,18 +73,19 @@ class PlatformClient:
         base_url: such as ``https://api.example.com``; operations' paths are appended. ``http://`` is for this
             machine only.
         token: the service's token, from the developer portal.
-        transport: httpx transport of the operations; closed with the client. None: connections of
-            `triobot.http`, and httpx's own transport for files, or for everything if that package is missing.
+        transport: httpx transport of the operations; closed with the client. None: operations use connections
+            of `triobot.http`, and files use httpx's own transport. Without `triobot.http`, operations use
+            httpx's own transport, too.
         media_transport: transport of downloads. A transport of yours must itself check the IP addresses that
             it connects to. The other rules for downloads still apply, and the transport never gets the token.
             None: a transport that connects to checked addresses only.
         lent: whether the given transports stay open, because other clients share them.
         allow_insecure: whether to accept ``http://`` to another machine; for a trusted network only.
-        media_hosts: further domains, with all names below them, that files may be downloaded from, besides
-            the base URL's own registered domain.
+        media_hosts: further domains from which files may be downloaded, with all names below these domains.
+            The base URL's registered domain is always allowed.
         patience: seconds for a request, from connecting to the end of its answer. For uploads and downloads:
             seconds without progress.
-        connections: maximum number of requests at a time. The wait of further requests doesn't count for
+        connections: maximum number of requests at a time. Further requests wait; this wait doesn't count for
             `patience`.
         on_unreadable: called for each unreadable 2xx answer, with the operation's path and the answer's
             shape, without its content. Must be quick, and must not raise.
@@ -177,11 +178,11 @@ class PlatformClient:
         """Perform one operation, once.
 
         After a send, any 2xx status means that the platform accepted the message, even if the answer's body
-        is unreadable or doesn't arrive. The `Sent` then has no id. Every other operation without a result in
-        the body is treated in the same way. For an operation with a result in the body, an unreadable 2xx
-        answer counts as an unknown outcome, because the platform may have performed the operation. If the
-        answer's head breaks off after the status, the status decides. With a transport of yours, the outcome
-        is unknown in that case, because the transport doesn't report the status.
+        is unreadable or doesn't arrive. The `Sent` then has no id. Likewise, any 2xx status is enough for
+        every other operation without a result in the body. For an operation with a result in the body, an
+        unreadable 2xx answer counts as an unknown outcome, because the platform may have performed the
+        operation. If the answer's head breaks off after the status, the status decides. With a transport of
+        yours, the outcome is unknown in that case, because the transport doesn't report the status.
 
         Raises:
             LocalProtocolError: the operation can't be sent, its file can't be read, or its file changed while
@@ -206,7 +207,7 @@ class PlatformClient:
         return self._result(operation, await self._carried().carry(operation))
 
     def begin(self, operation: Operation[R], /, *, fresh: bool = False) -> PostedForm[R] | None:
-        """Encode an operation as a request. The task that awaits the request's `result` sends it.
+        """Encode an operation as a request. The task that awaits `result` sends the request.
 
         The caller must limit the request's time with `seams.Begun.expire`: no other timeout ends the request.
         The caller must also limit the number of requests at a time: each request has its own connection.

@@ -1,7 +1,7 @@
 """Common rules of a client's requests, over our own connections (`posted`) and through httpx (`carried`).
 
-The rules define the address and the headers of requests, and the meaning of an answer or a failure: whether
-the operation may have taken effect.
+The rules define the address and the headers of requests. The rules also decide, by the answer or the failure,
+whether an operation may have taken effect.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ UploadProgress: TypeAlias = Callable[[int, int], None]
 @final
 @attrs.define(eq=False, repr=False)
 class Terms:
-    """Common values of a client's requests. The token is only in headers, and in nothing that can be printed.
+    """Common values of a client's requests. The token is used only in headers, and is never printed.
 
     Attributes:
         hosts: further domains that files may come from, besides the platform's own.

@@ -1,6 +1,6 @@
-"""Outgoing files: read in pieces while being sent, with a running size and digest.
+"""Outgoing files. A file is read in pieces while it is sent, and the sent bytes are counted and hashed.
 
-One piece is in memory at a time, whatever the file's size. Disk work runs in a thread.
+Only one piece of the file is in memory at a time. Disk work runs in a thread.
 
 The file's bytes are framed as a multipart body (RFC 7578).
 """

@@ -1,8 +1,8 @@
 """Opens connections to the platform, and keeps idle connections for later requests.
 
 `ClientConnection` is one connection: it sends a request, reads the response, and determines whether another
-request may follow. A failed write is no error yet: a server may refuse a long body early, answer and close,
-and that answer counts.
+request may follow. A failed write alone doesn't fail the request: a server may refuse a long body early, with
+an answer and the connection's end, and this answer counts.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class ClientConnection:
             trio.ClosedResourceError: `cut` was called.
             MalformedError: the bytes are no response, or the response is incomplete.
 
-        Cancellation: nothing is lost during the wait for the response: another task may call `answer` again.
-        In the middle of the request, a cancellation ends the connection.
+        Cancellation: during the wait for the response, a cancellation loses nothing, and another task may
+        call `answer` again. In the middle of the request, a cancellation ends the connection.
         """
         reader = self.reader
         if self._message is not None:

@@ -65,7 +65,7 @@ class _SocketLink:
     Attributes:
         wrote: whether a byte may have been sent since the attribute was last set to False.
         stalled_since: when a write began to wait for the other side to read; infinite while no write waits.
-        seen: number of received bytes that `PlainLink.peek` has returned, but that were not read.
+        seen: number of received bytes that `PlainLink.peek` has returned and that are still unread.
     """
 
     def __init__(self, sock: socket.socket | trio.socket.SocketType) -> None:

@@ -39,8 +39,8 @@ _TOGETHER: Final = 4
 _AT_LEISURE: Final = 0.01
 # Seconds until a full listener accepts again, if none of its connections can be closed.
 _PAUSE: Final = 0.02
-# When descriptors run out: the number left to the rest of the process, and the seconds until the listener
-# uses more descriptors again.
+# When descriptors run out: the number of descriptors that the listener leaves to the rest of the process, and
+# the seconds until the listener uses more descriptors again.
 _LEFT_FREE: Final = 8
 _SCARCE_FOR: Final = 60.0
 _BACK_OFF: Final = 0.1
@@ -122,7 +122,8 @@ class _Server:
         # reached their limit have a list. The list under None has the connections of all senders. An empty
         # list is filled by the next scan.
         self._waiting: dict[str | None, list[tuple[float, ServerConnection]]] = {}
-        # Bounds how many pipelined requests, of all connections together, start before other tasks run.
+        # Limits the number of pipelined requests, of all connections together, that start before other tasks
+        # run.
         self._turnstile = trio.CapacityLimiter(_BEHIND)
         self._known: KnownHeads = {}
         # Connections that have not sent a whole head, by descriptor. If the system has epoll, such a
@@ -379,7 +380,10 @@ def _descriptors() -> int | None:
 def within_descriptors(limits: ServingLimits, descriptors: int | None) -> ServingLimits:
     """Return the limits, with no more connections than the process's file descriptors allow.
 
-    At least half of the descriptors are for connections. `descriptors` None: no limit.
+    At least half of the descriptors are for connections.
+
+    Args:
+        descriptors: the process's limit of open files; None for no limit.
     """
     if descriptors is None:
         return limits

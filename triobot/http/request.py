@@ -6,8 +6,8 @@ size of the head, and on the bytes around the chunks of a body. The parser gets 
 when a request is taken. So thousands of pipelined requests stay bytes until their turn, instead of becoming
 thousands of objects.
 
-A sender's requests have the same few heads again and again. So parsed heads are cached (`KnownHeads`), and a
-request with a cached head isn't parsed if its bytes arrive together and alone. The cache saves 27,000 of the
+A sender's requests have the same few heads again and again. So parsed heads are cached (`KnownHeads`). A
+request with a cached head isn't parsed if a read returns exactly this request. The cache saves 27,000 of the
 860,000 instructions that answering a message takes.
 """
 
@@ -186,7 +186,7 @@ class RequestReader:
         """Return the next request whose head is complete; None if more bytes are needed.
 
         Raises:
-            MalformedError: the next bytes are no request. All requests before them have been returned.
+            MalformedError: the next bytes are no request. All requests before these bytes have been returned.
         """
         if not self._unread and not self._requests and self._refusal is None:
             return None

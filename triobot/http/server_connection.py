@@ -79,7 +79,8 @@ class Talk:
         status: the response's status; 0 until the response has begun.
         finished: whether the response is complete.
         closing: whether the connection ends after the response.
-        broken: the rule of HTTP that the body breaks, or None; the listener answers if the handler hasn't.
+        broken: the error of a body that breaks HTTP's rules, or None. If the handler doesn't answer, the
+            connection answers with this error's status.
         starved_since: when a read began to wait for the body's next bytes; infinite while no read waits.
     """
 
@@ -157,7 +158,7 @@ class Talk:
     async def begin(self, status: int, headers: Headers, piece: bytes) -> None:
         """Write a response's head and the first piece of its body; `write` and `end` follow.
 
-        The body is sent in chunks. For a sender of HTTP/1.0 the body ends with the connection.
+        The body is sent in chunks. For a sender with HTTP/1.0, the connection's end marks the body's end.
 
         Raises: as `answer`.
         """
@@ -300,9 +301,9 @@ class ServerConnection:
     def kept_waiting_since(self) -> float:
         """Time since which only the sender delays this connection; infinite while a handler works on it.
 
-        The connection may wait for a request, for the rest of a head, or for the next bytes of a body. It may
-        discard bytes after its last answer. A pipelined request may not have started yet. A wait for the
-        sender to read an answer also counts, from `_MOMENT` seconds after its start.
+        The connection may wait for a request, for the rest of a head, or for the next bytes of a body. The
+        connection may discard bytes after the last answer. A pipelined request may not have started yet. A
+        wait for the sender to read an answer also counts, from `_MOMENT` seconds after its start.
         """
         return min(
             self.waiting_since,

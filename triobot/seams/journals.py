@@ -31,7 +31,7 @@ class Opening:
     """Facts of a store about this run of the program and the previous run.
 
     Attributes:
-        boot: number of this run: counts the runs that opened this store, from 1.
+        boot: number of this run among all runs that opened this store, from 1.
         at: when this run opened the store, in wall milliseconds.
         unclean: how many runs in a row, just before this one, ended without closing the store.
         previous_at: when the previous run opened the store, or None.
@@ -79,8 +79,8 @@ class ConversationRow:
             conversation last came to rest.
         position: position of the next record.
         started_at, updated_at: in wall milliseconds.
-        ended_at: when the conversation ended. The row of an ended conversation is kept only after a crash, or
-            on request.
+        ended_at: when the conversation ended. The row of an ended conversation is kept only if the
+            conversation failed, or on request.
         rests: the operations in which the conversation waited when `rests` was last written; opaque to the
             store. None if unknown.
         build: number of the newest build whose replay matched the journal; 0 if unknown.
@@ -132,7 +132,7 @@ class Deployed:
 @final
 @frozen
 class AcceptedChange:
-    """Two calls in a function that an author has declared to be the same operation.
+    """An author's declaration that two calls in a function are the same operation.
 
     Stored until no conversation from before the change is left.
     """

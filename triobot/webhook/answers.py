@@ -1,6 +1,6 @@
-"""The webhook's answers: each a status and a few bytes. No answer names the software or the bot.
+"""The webhook's answers, and the counters of refused requests.
 
-The counters of refused requests are here, too.
+An answer is a status and a few bytes. No answer names the software or the bot.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ class _Passage:
         self._wanted = True
         self._left = self._cut = self._written = self._stayed = False
         self._whole = self._over = False
-        # Created only when a task waits, which is rare.
+        # These events are created only when a task waits, which is rare.
         self._until_whole: trio.Event | None = None
         self._until_over: trio.Event | None = None
         self._answer: answers.Response | None = None

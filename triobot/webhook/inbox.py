@@ -305,8 +305,8 @@ class Inbox:
         return attrs.evolve(self._counts)
 
     def _hand_on(self, event: Event, begins: Callable[[InboxRow], bool] | None, row: InboxRow) -> None:
-        # The store's writer calls this for every event of a batch: an error here must not affect the other
-        # events. The row is durable, so the event remains in the backlog.
+        # The store's writer calls this method for every event of a batch: an error here must not affect the
+        # other events. The row is durable, so the event remains in the backlog.
         self._counts.accepted += 1
         try:
             handled = begins is not None and begins(row)

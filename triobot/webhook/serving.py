@@ -22,8 +22,8 @@ _SHOWN: Final = {ALIVE_PATH.encode(): ALIVE_PATH, READY_PATH.encode(): READY_PAT
 
 
 def answering(endpoints: Sequence[Endpoint]) -> Handler:
-    """Return the listener's request handler, which uses the endpoint with the path's secret, or the first
-    endpoint.
+    """Return the listener's request handler. The handler passes each request to the endpoint that accepts the
+    secret in the path, or to the first endpoint.
 
     Cancellation: as `Endpoint.respond`.
     """

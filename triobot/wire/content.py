@@ -250,7 +250,7 @@ def _degrees(value: float | int | str) -> str:
     if isinstance(value, float):
         return f"{value:.12f}".rstrip("0").rstrip(".")
     # The validator refuses each value that isn't converted to text here. Large integers aren't converted,
-    # because Python raises an error for some large integers.
+    # because Python raises an error when it converts a very large integer to text.
     return str(value) if isinstance(value, int) and abs(value) < 1_000 else cast("str", value)
 
 

@@ -72,7 +72,7 @@ _QUOTED: Final = re.compile("[+%]")
 _STRAY_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 
 # The fields by name; a repeated name has its last value. The names of repeated fields are returned
-# separately, so that they can be refused: another program might read the first value, and so another event.
+# separately, so that repeated fields can be refused: another program might use the first value.
 RawFields: TypeAlias = dict[str, JsonValue]
 
 # Finds invalid escapes, and escapes of the bytes 0 and 1, which are separators below. The general decoder
@@ -572,9 +572,9 @@ def decode_result(operation: Operation[R], status: int, body: bytes, retry_after
         BadRequestError: status 400.
         ForbiddenError: status 403.
         RefusedError: another status outside 2xx, or a 2xx with an error in the body.
-        RemoteProtocolError: a 2xx whose body is unreadable as this operation's result. The operation may or
-            may not have taken effect. Never raised for a send: the platform accepted the message, and an
-            unreadable id becomes None.
+        RemoteProtocolError: a 2xx with a body that can't be read as this operation's result. The operation
+            may or may not have taken effect. Never raised for a send: the platform accepted the message, and
+            an unreadable id becomes None.
 
     Platform: interface sections 4 and 7; gap 36.
     """

@@ -1,9 +1,10 @@
 """Strict JSON readers: an accepted value can be stored, encoded again and read by any program.
 
-The readers refuse, always with `ValueError`: invalid JSON, NaN, infinities (also as ``1e999``) and integers
-beyond the range of a double. They refuse repeated names in an object, since some programs read the first
-value and some read the last. They refuse deep nesting, which could exhaust another reader's stack. They also
-refuse lone surrogates; only `read_mended` replaces lone surrogates, since users' texts must arrive.
+The readers raise `ValueError` for invalid JSON, NaN, infinities (also as ``1e999``) and integers beyond the
+range of a double. The readers refuse repeated names in an object, since some programs read the first value
+and some read the last. The readers refuse deep nesting, which could exhaust another reader's stack. The
+readers refuse lone surrogates, too; only `read_mended` replaces lone surrogates, since users' texts must
+arrive.
 """
 
 from __future__ import annotations

@@ -51,7 +51,9 @@ class Sent:
 @final
 @guarded
 class InvoiceCreated:
-    """A new invoice's id. Store the id: the invoice's callback contains it, and its verification needs it."""
+    """A new invoice's id. Store the id: the invoice's callback contains the id, and `VerifyInvoice` needs
+    it.
+    """
 
     id: InvoiceId = attrs.field(converter=as_invoice_id)
 

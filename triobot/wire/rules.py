@@ -90,7 +90,7 @@ def is_text(*, empty: bool = False) -> Validator:
 
 
 def is_optional_text(instance: object, attribute: Attribute[Any], value: object) -> None:
-    """attrs validator: None or a text that is not empty."""
+    """attrs validator for None or a text that is not empty."""
     if value is not None:
         check_text(attribute.name, value)
 

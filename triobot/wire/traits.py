@@ -53,7 +53,7 @@ class Traits:
 
 
 def told(*names: str) -> Mapping[str, object]:
-    """Return an attrs field's metadata: the field's names on the wire, if it has any."""
+    """Return an attrs field's metadata, which contain the field's names on the wire, if any."""
     return {_TOLD: names}
 
 

@@ -106,7 +106,7 @@ class SendGameEvent(Operation[Answer]):
 @final
 @guarded
 class GetLeaderBoard(Operation[Answer]):
-    """Read a game's best players of a period (the field's name is a guess, see gap 14)."""
+    """Read a game's best players of a period (the field name `time` is a guess, see gap 14)."""
 
     path: ClassVar[str] = "leaderBoard"
     traits: ClassVar[Traits] = _TRAITS
