@@ -49,7 +49,6 @@ class HttpTarget:
         self._secret = secret
 
     async def tell(self, news: AlarmNews) -> None:
-        """Send `news` as a POST."""
         body = json.dumps({"id": news.id, **attrs.asdict(news)}).encode()
         at = str(news.at // 1000)
         digest = hmac.digest(self._secret.reveal().encode(), f"{at}.".encode() + body, "sha256").hex()

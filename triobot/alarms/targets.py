@@ -142,7 +142,6 @@ class ChatTarget:
         self._outbox = outbox
 
     async def tell(self, news: AlarmNews) -> None:
-        """Send `news` as a message."""
         if (outbox := self._outbox()) is None:
             raise NotYetError
         words = news.words

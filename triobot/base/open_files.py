@@ -49,7 +49,6 @@ def restrict(fd: int) -> None:
 
 
 def is_root() -> bool:
-    """Return whether this process runs as root."""
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 

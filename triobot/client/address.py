@@ -62,9 +62,9 @@ def parse_base_url(text: object, *, allow_insecure: bool) -> BaseUrl:
     """Check and parse the platform's base URL.
 
     Raises:
-        ConfigError: `text` is no URL, or is None because of an unset variable. Or `text` is an ``http://``
-            URL of another machine, and `allow_insecure` is False. The error doesn't contain `text`, which may
-            contain a password.
+        ConfigError: `text` is no URL (an unset variable's None, for example), or contains a user, a password,
+            a query or a fragment. Or `text` is an ``http://`` URL of another machine, and `allow_insecure` is
+            False. The error doesn't contain `text`, which may contain a password.
     """
     found = _BASE.fullmatch(text) if isinstance(text, str) else None
     if found is None:

@@ -1,8 +1,8 @@
 """The part of the client that uses httpx: files, and operations over another library's transport.
 
-The client imports this module at the first file. The client imports this module at once if the client gets a
-transport, or if `triobot.http` is missing. Before this import, `posted` sends the forms, and httpx is not
-imported.
+The client imports this module, and so httpx, before it sends the first file. Until then, `posted` sends the
+operations without files. A client with a given transport, or without `triobot.http`, imports this module at
+once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Incoming files, fetched from addresses in events.
 
 Anyone who knows the webhook's address can forge an event. So this module checks a file's address and size,
-and doesn't use the file's name. The token is never sent. `media_address` has the rules for domains and IP
-addresses.
+and uses at most the ending of a file's name. The token is never sent. `media_address` has the rules for
+domains and IP addresses.
 """
 
 from __future__ import annotations

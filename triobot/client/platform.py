@@ -257,7 +257,8 @@ class PlatformClient:
         The address must be https, on the base URL's registered domain or on one of the `media_hosts`, and its
         IP addresses must be public. Redirects aren't followed. If the base URL is on this machine, or was
         accepted because of `allow_insecure`, cleartext and non-public addresses are allowed. The file appears
-        complete or not at all, and only its owner can read it. The sender's filename is never used.
+        complete or not at all, and only the file's owner can read the file. At most a harmless ending of the
+        sender's filename is used.
 
         Args:
             source: media with a descriptor, or one of its `screenshots`.

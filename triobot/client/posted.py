@@ -83,11 +83,9 @@ class PostedForm(Generic[R]):
 
     @property
     def may_have_left(self) -> bool:
-        """See `seams.Begun`."""
         return self._connection is not None and self._connection.may_have_left
 
     async def result(self) -> R:
-        """See `seams.Begun`."""
         connection, fresh = self._connection, False
         try:
             while True:
@@ -126,7 +124,6 @@ class PostedForm(Generic[R]):
         return result
 
     def expire(self, seconds: float) -> None:
-        """See `seams.Begun`."""
         self._stalled = seconds
         if self._dialing is not None:
             self._dialing.cancel()
@@ -134,7 +131,6 @@ class PostedForm(Generic[R]):
             self._connection.cut()
 
     def close(self) -> None:
-        """See `seams.Begun`."""
         self._drop()
 
     async def _connect(self) -> ClientConnection:

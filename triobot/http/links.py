@@ -43,12 +43,10 @@ class ByReading:
         self._asked: list[int] = []
 
     def register(self, fd: int, eventmask: int, /) -> None:
-        """Watch a descriptor for these events."""
         if eventmask & POLLIN:
             self._asked.append(fd)
 
     def poll(self, timeout: float | None, /) -> list[tuple[int, int]]:
-        """Return the descriptors with events, and the events."""
         if not self._asked:
             return []
         return [(fd, POLLIN) for fd in select.select(self._asked, [], [], timeout)[0]]
@@ -191,11 +189,9 @@ class TlsLink(_SocketLink):
         self._stream = stream
 
     async def receive(self) -> bytes:
-        """See `PlainLink`."""
         return bytes(await self._stream.receive_some(_READ_BYTES))
 
     async def send(self, data: bytes) -> None:
-        """See `PlainLink`."""
         # TLS may send these bytes with a later write, so they count as sent from now on.
         self.wrote = True
         for start in range(0, len(data), _READ_BYTES):

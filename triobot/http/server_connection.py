@@ -173,13 +173,11 @@ class Talk:
         await self._link.send(head + self._framed(piece))
 
     async def write(self, piece: bytes) -> None:
-        """Write a piece of the body."""
         await trio.lowlevel.checkpoint()
         if framed := self._framed(piece):
             await self._link.send(framed)
 
     async def end(self) -> None:
-        """End the response."""
         if self.request.version == "1.1" and not self._mute:
             await self._link.send(_LAST_CHUNK)
         self.finished = True
@@ -299,11 +297,11 @@ class ServerConnection:
 
     @property
     def kept_waiting_since(self) -> float:
-        """Time since which only the sender delays this connection; infinite while a handler works on it.
+        """Start of the present wait for the sender; infinite while a handler works without such a wait.
 
-        The connection may wait for a request, for the rest of a head, or for the next bytes of a body. The
-        connection may discard bytes after the last answer. A pipelined request may not have started yet. A
-        wait for the sender to read an answer also counts, from `_MOMENT` seconds after its start.
+        These waits count: for a request, for the rest of a head, for the next bytes of a body, and for the
+        end of the connection after the last answer. A pipelined request's wait for its start counts, too. A
+        wait for the sender to read an answer counts from `_MOMENT` seconds after the wait's start.
         """
         return min(
             self.waiting_since,

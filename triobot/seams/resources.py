@@ -75,8 +75,8 @@ async def open_resources(
 
     Raises:
         ConfigError: a provided resource is not declared, or a declared resource can't be opened.
-        Exception: opening a resource failed with this error. The resources that were opened before are closed
-            first.
+        Exception: opening a resource failed with this error. Before the error is raised, the other opened
+            resources are closed.
     """
     for given in provided:
         if not isinstance(cast("object", given), Provided):

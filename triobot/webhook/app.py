@@ -235,7 +235,6 @@ class _Passage:
     # --- for the endpoint
 
     async def read(self, *, most: int, seconds: float) -> Reading:
-        """See `RequestExchange`."""
         assert self.request is not None
         chunks = bytearray()
         with trio.move_on_after(seconds):
@@ -249,7 +248,6 @@ class _Passage:
         return "too slow"
 
     def has_left(self) -> bool:
-        """See `RequestExchange`."""
         return self._left
 
     async def answer(self, answer: answers.Response, told: Callable[[bool], None]) -> None:

@@ -105,7 +105,8 @@ def webhook_address(public_base: str, secrets: Secrets) -> str:
         secrets: accepted secrets; the current secret is used.
 
     Raises:
-        ConfigError: `public_base` is no http or https address, or contains a query, a fragment or a user.
+        ConfigError: `public_base` is no http or https address, or contains a query, a fragment or a user
+            name.
     """
     parts = urlsplit(public_base)
     plain = not parts.query and not parts.fragment and "@" not in parts.netloc

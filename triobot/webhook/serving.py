@@ -68,11 +68,9 @@ class _DirectExchange:
         self._talk = talk
 
     async def read(self, *, most: int, seconds: float) -> Reading:
-        """See `RequestExchange`."""
         return await _read_body(self._talk, most=most, seconds=seconds)
 
     def has_left(self) -> bool:
-        """See `RequestExchange`."""
         return self._talk.has_left()
 
     async def answer(self, answer: Response, told: Callable[[bool], None]) -> None:

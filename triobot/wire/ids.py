@@ -91,7 +91,6 @@ def as_message_id(value: int | str) -> MessageId:
 
 
 def as_optional_message_id(value: int | str | None) -> MessageId | None:
-    """Check a message's id, or None."""
     return None if value is None else as_message_id(value)
 
 

@@ -119,7 +119,6 @@ def read_payment_state(operation: object, answer: JsonValue, body: bytes) -> Pay
 
 
 def read_descriptor(operation: object, answer: JsonValue, body: bytes) -> Descriptor:
-    """Read the descriptor of an uploaded file."""
     with their_fault("descriptor"):
         return Descriptor.from_object(_fields(answer))
 

@@ -52,7 +52,6 @@ def check_text(field: str, value: object, *, empty: bool = False) -> str:
 
 
 def check_tuple(field: str, value: object) -> tuple[object, ...]:
-    """Check that a value is a tuple."""
     if not isinstance(value, tuple):
         raise LocalProtocolError(field, "must be a tuple")
     return cast("tuple[object, ...]", value)
@@ -67,14 +66,12 @@ def check_integer(field: str, value: object, *, least: int, most: int = LARGEST_
 
 
 def check_is_a(field: str, value: object, *types: type) -> None:
-    """Check that a value is an instance of one of `types`."""
     if not isinstance(value, types):
         names = " or ".join(kind.__name__ for kind in types)
         raise LocalProtocolError(field, f"must be {names}")
 
 
 def check_word(field: str, value: object, *words: str) -> None:
-    """Check that a value is one of `words`."""
     if value not in words:
         raise LocalProtocolError(field, f"must be one of {', '.join(words)}")
 
