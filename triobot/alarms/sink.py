@@ -90,7 +90,8 @@ class AlarmSink:
         self._rung[what] = reported if known else now, now, times + 1
         if known:
             if self._at_rest:
-                self._news.set()  # no alarm was open: this alarm was acknowledged, and must be reported again
+                # No alarm was open: this alarm was acknowledged, and must be reported again.
+                self._news.set()
             # If alarms are open, check soon: an operator may have acknowledged this alarm.
             self._look_by = self._looked_at + _LOOK
             self._pause.deadline = min(self._pause.deadline, self._look_by)
@@ -177,7 +178,7 @@ class AlarmSink:
             if quiet < _LOOK or not await is_over(kind, key, quiet):
                 continue
             if self._rung.get(what) != rung:
-                continue  # raised again during `is_over`
+                continue  # The alarm was raised again during `is_over`.
             # Remove the alarm before the acknowledgement: an alarm that is raised later is then stored anew.
             self._rung.pop(what, None)
             self._unstored.pop(what, None)

@@ -1,8 +1,9 @@
-"""The time of day as protocol `WallClock`, and detection of jumps.
+"""The protocol `WallClock` for the time of day, and detection of jumps of this time.
 
-The time of day is set by people, by a late time service, and at each start of a machine without a battery. An
-hour's timer must still last an hour. So a running bot reads the time through a `Timepiece`. At each reading,
-`Timepiece` compares the time of day with a clock that only goes forward, so no jump goes unnoticed.
+The time of day jumps when a person or a late time service sets the clock, and when a machine without a
+battery starts. A timer of an hour must still last an hour. So a running bot reads the time through a
+`Timepiece`. At each reading, `Timepiece` compares the time of day with a clock that can't be set, and so
+detects each jump.
 
 There is one exception, because handling an event reads the clock several times. For 100 ms after a
 comparison, a reading of the system clock makes no new comparison, unless the clock shows an earlier time. So
@@ -11,8 +12,9 @@ if the system clock is set back to a time within these 100 ms, the jump is detec
 A jump is detected only by a reading, so a wait for a time of day reads the clock at least each minute
 (`Timepiece.wait`). A clock that reports each change, such as virtual time, is not read between changes.
 
-Linux and macOS count the time that the machine sleeps. So sleep is no jump there: the time has passed for
-every timer. On other systems, sleep is detected as a jump, and so is the pause of a virtual machine.
+On Linux and macOS, the clock that can't be set also counts the time during which the machine sleeps. So sleep
+is no jump there: the time has passed for every timer. On other systems, `Timepiece` detects the machine's
+sleep, and the pause of a virtual machine, as jumps.
 """
 
 from __future__ import annotations

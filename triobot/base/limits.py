@@ -99,7 +99,7 @@ class ServingLimits:
     # nginx's send_timeout is 60 s. Here the limit is lower: answers are short, and connections are scarce.
     send_seconds: float = 30.0
     send_bytes: int | None = None
-    # nginx's lingering_timeout is also 5 s. A sender that is disconnected sooner only connects again sooner.
+    # nginx's lingering_timeout is also 5 s. A shorter time would only make senders reconnect sooner.
     linger_seconds: float = 5.0
     # Enough for thousands of silent connections until their time limit. A connection takes about 10 kB.
     connections: int = 4096

@@ -208,8 +208,8 @@ async def reading(response: httpx.Response) -> AsyncGenerator[AsyncIterator[byte
     try:
         yield pieces
     finally:
-        # The shield lets a cancelled request free its connection. There is a deadline, because a transport is
-        # foreign code.
+        # Shielded, so that a cancelled request frees its connection. There is a deadline, because a transport
+        # is foreign code, and may hang.
         with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSING_SECONDS):
             with trio.CancelScope() as ended:
                 ended.cancel()

@@ -54,7 +54,7 @@ class MediaFetcher:
         self._domains = allowed_domains(terms.base, terms.hosts)
         self._trusted_network = terms.base.trusted_network
         self._resolves = transport is None
-        # No keep-alive: here the pool knows connections by their IP address only. A connection made for one
+        # No keep-alive: here the pool identifies connections only by IP address. A connection made for one
         # host name must not serve another host name with the same address.
         limits = httpx.Limits(max_connections=_AT_ONCE, max_keepalive_connections=0)
         self.transport = transport or httpx.AsyncHTTPTransport(verify=client_context(), limits=limits)

@@ -51,8 +51,8 @@ async def opened_transports(*transports: httpx.AsyncBaseTransport | None) -> Asy
 
 
 async def _close(transports: AsyncExitStack) -> None:
-    # The shield lets a cancelled program close its sockets. There is a deadline, because a transport is
-    # foreign code.
+    # Shielded, so that a cancelled program closes its sockets. There is a deadline, because a transport is
+    # foreign code, and may hang.
     with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSING_SECONDS):
         await transports.aclose()
 

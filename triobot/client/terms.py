@@ -73,8 +73,8 @@ class Terms:
     def without_token(self, body: bytes) -> bytes:
         """Return an answer's body with the token masked, since parts of the body go into errors.
 
-        An error page may show the request. A token shorter than usual is a test's token, and isn't masked:
-        such a token could be a part of any word.
+        An error page may show the request, and so the token. A token shorter than usual is a test's token,
+        and isn't masked: such a token could be a part of any word.
         """
         token = self._token_bytes
         # `find` is faster than `in`, which first tries to convert `token` to an integer.

@@ -63,7 +63,7 @@ class Incoming:
         length: the body's length according to the head; None if the body comes in chunks.
         expects: whether the sender waits for a 100 before the body.
         keep_alive: whether the sender wants to keep the connection.
-        upgrade: whether the sender wants another protocol; bytes after the head are not read.
+        upgrade: whether the sender asks for another protocol; bytes after the head are not read.
         pieces: pieces of the body; a consumer empties the list.
         complete: whether the whole body has arrived.
     """

@@ -122,10 +122,10 @@ class BroadcastStatus:
     """Progress of a broadcast.
 
     Attributes:
-        state: ``none``: no broadcast has this key. ``capturing``: the receivers are being stored, and nothing
-            has been sent. ``sending``: requests are being sent. ``stopping``: no new request is sent, and the
-            requests in flight are awaited. ``stopped``: ended before the last receiver. ``done``: every
-            receiver has an outcome.
+        state: ``none`` if no broadcast has this key; ``capturing`` while the receivers are stored, before the
+            first request; ``sending`` while requests are sent; ``stopping`` while the requests in flight are
+            awaited and no new request is sent; ``stopped`` after a stop; ``done`` if every receiver has an
+            outcome.
         total: number of receivers; each chat counts once.
         sent: receivers who got the message.
         gone: receivers who have left or blocked the bot.

@@ -74,7 +74,7 @@ class ConversationRow:
         wake_at: when the conversation must be revived in any case, in wall milliseconds.
         parked_because: why this code must not revive the conversation, or None.
         error: reference to the error in the log, if the conversation failed; never the error's text. If the
-            crash count reached its limit, the build of the code that crashed.
+            crash count reached its limit, `error` is the build of the code that crashed.
         in_hand: crash count: how often the process was killed while the conversation's code ran, since the
             conversation last came to rest.
         position: position of the next record.
@@ -135,6 +135,10 @@ class AcceptedChange:
     """An author's declaration that two calls in a function are the same operation.
 
     Stored until no conversation from before the change is left.
+
+    Attributes:
+        function: qualified name of the function.
+        was, now: text of the call before and after the change.
     """
 
     function: str
@@ -338,8 +342,8 @@ class ParkConversation:
 
     Attributes:
         because: the reason; None ends the parking.
-        error: reference to the error in the log. If the crash count reached its limit, the build of the code
-            that crashed.
+        error: reference to the error in the log. If the crash count reached its limit, `error` is the build
+            of the code that crashed.
     """
 
     conversation: ConversationId

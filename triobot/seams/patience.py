@@ -1,6 +1,6 @@
 """Reads that wait while the store can't be reached: for conversations, the ledger and the bot's own tasks.
 
-Requests from outside, of an operator or the webhook, don't wait: they get StoreAwayError at once.
+Requests of operators and of the webhook don't wait: such a request fails with StoreAwayError at once.
 """
 
 from __future__ import annotations

@@ -257,7 +257,7 @@ def _module(name: str) -> object:
 
 def _explore() -> None:
     while _expected:
-        # In the order of declaration, so that the newer of two definitions of a class is registered.
+        # Explore in the order of declaration, so that the newer of two definitions of a class is registered.
         annotation = _expected.popleft()
         cls = get_origin(annotation) or annotation
         _expected.extend(get_args(annotation))

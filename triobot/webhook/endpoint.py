@@ -138,8 +138,8 @@ class Endpoint:
                 came = trio.current_time()
                 outcome = await self._inbox.accept(framing.content_type, reading)
                 if self._inbox.shared and outcome == "unwritable":
-                    # Wait until the proxy has timed out and asked another process. The proxy would pass a
-                    # refusal on to the sender, although other processes may be able to write.
+                    # Wait until the proxy has timed out, and has sent the request to another process, which
+                    # may be able to write. The proxy would pass an earlier refusal on to the sender.
                     await trio.sleep_until(came + LEFT_AFTER)
             await exchange.answer(self._answer_to(outcome), partial(self._told, outcome))
         else:

@@ -43,7 +43,8 @@ _QUIET_SECONDS: Final = 60.0
 @final
 @frozen
 class EventStored:
-    """The event is durable, new or not. Answer 200, then call `Inbox.answered` with this outcome.
+    """The event is in the store, now or since an earlier delivery. Answer 200, then call `Inbox.answered`
+    with this outcome.
 
     Attributes:
         repeated: whether the store already had the event. The dispatcher doesn't get a repetition.

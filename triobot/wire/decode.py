@@ -63,8 +63,10 @@ from .rules import LARGEST_INTEGER, JsonValue, compact_json, is_digits, their_fa
 R = TypeVar("R")
 
 MOST_FIELDS: Final = 1_000
-LONGEST_BOUNDARY: Final = 70  # RFC 2046, section 5.1.1; searching for a longer boundary would take seconds
-LONGEST_TYPE: Final = 64  # the platform's longest type has 15 characters; longer types only fill logs
+# RFC 2046, section 5.1.1. The search for a longer boundary would take seconds.
+LONGEST_BOUNDARY: Final = 70
+# The platform's longest type has 15 characters. Longer types would only fill logs.
+LONGEST_TYPE: Final = 64
 
 _BOUNDARY: Final = re.compile(r'boundary="?([^";,\s]+)"?', re.IGNORECASE)
 _PART_NAME: Final = re.compile(r'(?:^|[;\s])name="?([^";]*)"?', re.IGNORECASE)

@@ -103,7 +103,7 @@ _STRICT: Final = json.JSONDecoder(parse_int=_integer, parse_constant=_no_number,
 
 
 def _check(value: JsonValue) -> None:
-    # With a list instead of recursion: deep nesting can't exhaust the stack.
+    # A list instead of recursion, because deep nesting would exhaust the stack.
     waiting: list[tuple[JsonValue, int]] = [(value, 1)]
     while waiting:
         item, depth = waiting.pop()
