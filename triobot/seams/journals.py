@@ -65,7 +65,7 @@ class ConversationRow:
     Attributes:
         route: name of the conversation's route.
         kind: the route's kind, for the case that the code has no route with this name any more.
-        version: version of the code that wrote the journal; opaque to the store.
+        version: version of the route whose code wrote the journal; opaque to the store.
         sender_id: the only sender whose events the conversation gets, if the route has ``per="sender"``.
         key: idempotency key of the start, if code started the conversation; else None.
         run: number of the run, from 1; `ContinueConversation` adds one.

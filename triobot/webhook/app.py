@@ -262,9 +262,9 @@ class _Passage:
         """See `RequestExchange`.
 
         Args:
-            body_first: discard the body before the answer. For senders that send another request directly
-                after the body: hypercorn drops a closing answer if it finds more input before the answer is
-                written.
+            body_first: whether to discard the body before the answer is sent. Needed for senders that send
+                another request directly after the body: hypercorn drops a closing answer if more input
+                arrives before the answer is written.
         """
         self._wanted = False
         self._answer, self._closes = answer, unread

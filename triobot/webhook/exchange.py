@@ -36,18 +36,20 @@ class RequestExchange(Protocol):
         """Send an answer, after `read`.
 
         Args:
-            told: called with a boolean: whether the sender was connected when the kernel got the answer.
+            told: called with True if the sender was connected when the kernel got the answer, else with
+                False.
         """
         ...
 
     async def refuse(
         self, answer: Response, *, unread: bool, linger: float, body_first: bool = False
     ) -> None:
-        """Send an answer without reading the body; close the connection if a part of the body is `unread`.
+        """Send an answer without reading the body.
 
         Args:
+            unread: whether a part of the body may be unread; if so, the connection is closed.
             linger: seconds during which further received bytes are discarded.
-            body_first: discard the body before the answer.
+            body_first: whether to discard the body before the answer is sent.
         """
         ...
 
