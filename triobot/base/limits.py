@@ -101,7 +101,8 @@ class ServingLimits:
     send_bytes: int | None = None
     # nginx's lingering_timeout is also 5 s. A shorter time would only make senders reconnect sooner.
     linger_seconds: float = 5.0
-    # Enough for thousands of silent connections until their time limit. A connection takes about 10 kB.
+    # Enough for thousands of silent connections that stay open until their time limit. A connection takes
+    # about 10 kB.
     connections: int = 4096
     connections_per_address: int | None = 128
     # Addresses of this machine and of private networks, where proxies usually run.

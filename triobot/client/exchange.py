@@ -1,7 +1,7 @@
-"""One request through an httpx transport: with a deadline, a bounded answer, and triobot's errors.
+"""Sends one request through an httpx transport, with a deadline and a limit for the answer's size.
 
-Requests go directly to the transport, not through `httpx.AsyncClient`: no redirects, no cookies, no
-environment variables, no changed headers.
+Failures are raised as triobot's errors. Requests are passed directly to the transport, not to
+`httpx.AsyncClient`: no redirects, no cookies, no environment variables, no changed headers.
 
 A failure's meaning depends on the progress of the request (`RequestProgress`). If no byte can have left this
 machine, repeating is safe. Otherwise the platform may have acted. If the progress is unknown, the request

@@ -125,8 +125,8 @@ class PlatformClient:
         slots, hosts = trio.Semaphore(connections), checked_hosts(media_hosts)
         terms = self._terms = Terms(base, _check_token(token), hosts, slots, patience, certain)
         self._on_unreadable = on_unreadable
-        # Our own connections send operations without a file. The carrier uses httpx. It is created at the
-        # first file, or here if the caller gives a transport or there are no connections of our own.
+        # Operations without a file are sent over connections of `triobot.http`. The carrier uses httpx. The
+        # carrier is created at the first file, or here if a transport is given or `triobot.http` is missing.
         own = self._own = new_connections(base.scheme, base.host, base.port) if transport is None else None
 
         def carrier() -> Carrier:

@@ -1,4 +1,4 @@
-"""Requests over our own connections, without httpx: an operation as a form.
+"""Sends operations as forms over connections of `triobot.http`, without httpx.
 
 This module needs `triobot.http`. With this module, the caller's task sends the request. Without this module,
 the outbox starts a separate task (a courier) for each operation.
@@ -62,7 +62,9 @@ class Forms:
 @final
 @attrs.define(eq=False, repr=False)
 class PostedForm(Generic[R]):
-    """An operation as a form over one of our own connections; implements `seams.Begun`.
+    """A request that sends an operation as a form over a connection of `triobot.http`.
+
+    Implements `seams.Begun`.
 
     Args:
         operation: the operation to perform.

@@ -1,4 +1,4 @@
-"""Common rules of a client's requests, over our own connections (`posted`) and through httpx (`carried`).
+"""Common rules of a client's requests, over `triobot.http` (`posted`) and through httpx (`carried`).
 
 The rules define the address and the headers of requests. The rules also decide, by the answer or the failure,
 whether an operation may have taken effect.
@@ -43,7 +43,7 @@ class Terms:
 
     Attributes:
         hosts: further domains that files may come from, besides the platform's own.
-        slots: bounds the number of requests at a time.
+        slots: limits the number of requests at a time.
         patience, certain: see `PlatformClient`.
     """
 

@@ -29,8 +29,8 @@ from .terms import UploadProgress
 
 _PACKED: Final = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
 
-# Escapes of browsers (HTML, "multipart/form-data encoding algorithm") for the quote and the line ends. Other
-# control characters are escaped too, since no server needs them.
+# Browsers escape the quote and the line ends in this way (HTML, "multipart/form-data encoding algorithm").
+# Other control characters are escaped too, since no server needs these characters.
 _ESCAPES: Final = {code: f"%{code:02X}" for code in (*range(0x20), 0x22, 0x7F)}
 # Each sent piece of this many bytes counts as progress. With a patience of 30 s, the link must transfer
 # 2 KiB/s; even slow links are faster.
@@ -48,7 +48,7 @@ class Frame:
 
 
 def frame(*, boundary: str, fields: Iterable[tuple[str, str]], name: str, filename: str) -> Frame:
-    """Return the multipart frame of one file after some text fields.
+    """Return the bytes around one file in a multipart body. The text fields precede the file.
 
     Args:
         boundary: random letters and digits, so that the file doesn't contain them.

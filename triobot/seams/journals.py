@@ -28,7 +28,7 @@ RunKind: TypeAlias = Literal["conversation", "interrupt", "aside", "room", "job"
 @final
 @frozen
 class Opening:
-    """Facts of a store about this run of the program and the previous run.
+    """A store's facts about this run of the program and the previous run.
 
     Attributes:
         boot: number of this run among all runs that opened this store, from 1.

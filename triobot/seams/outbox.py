@@ -56,8 +56,8 @@ class Begun(Protocol[R_co]):
 
         Raises: as `Platform.perform`.
 
-        Cancellation: the request goes on, and another task may await `result`. A request that had not left
-        completely is given up.
+        Cancellation: the request goes on, and another task may await `result`. If the request was not
+        completely written yet, the request is given up.
         """
         ...
 

@@ -43,7 +43,7 @@ def room_place(name: str, key: str) -> ChatId:
 
 
 def is_chat(place: ChatId) -> bool:
-    """Return whether the place is a chat, with users in it."""
+    """Return whether the place is a chat of the platform, not one of triobot's own places."""
     return -MOST_CHATS < place < MOST_CHATS
 
 

@@ -78,7 +78,9 @@ class Secrets:
 
     @property
     def current(self) -> str:
-        """The secret to register. Show the secret to the operator only: with it, anyone can forge events."""
+        """The secret to register. Show the secret only to the operator: anyone with the secret can forge
+        events.
+        """
         return self._values[0]
 
     @property

@@ -8,7 +8,7 @@ in any body format (gap 2) become the fields of an `Envelope`. Second, the envel
 is multipart or JSON if the content type names this format, or if the body begins like this format; any other
 body is a form. The first stage decodes invalid UTF-8 to lone surrogates. In a user's text, the second stage
 replaces each broken character, since the rest of the text is still useful. A broken identifier is refused. An
-envelope of a known type with readable data becomes an event of the type. Any other envelope becomes an
+envelope of a known type with readable data becomes an event of this type. Any other envelope becomes an
 `UnknownEvent`, which a person can inspect; `UnknownEvent.reason` is set if the type is known.
 
 Content is decoded in `content`. Requests are decoded by the platform's emulator.

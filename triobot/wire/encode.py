@@ -123,7 +123,7 @@ def _quoted(name: str, text: str) -> str:
 def _operation_fields(operation: Operation[object]) -> list[tuple[str, str]]:
     if not isinstance(operation, SendMessage):
         return _by_their_names(operation)
-    # Fast path: nearly all operations are sends. A send's content makes two fields.
+    # Fast path: nearly all operations are sends. A send's content becomes two fields, type and data.
     kind, data = encode_content(operation.content)
     fields = [("chat_id", str(operation.chat_id)), ("type", kind), ("data", data)]
     if operation.reply_keyboard is not None:
