@@ -17,7 +17,8 @@ _BROUGHT: Final = frozenset({"opentelemetry", "persiantools", "psycopg", "shtab"
 
 @cache
 def distribution() -> Distribution | None:
-    """Return the installed distribution that contains triobot, such as pip shows it; None if there is none.
+    """Return the installed distribution that contains triobot, with its name in pip; None if triobot was not
+    installed.
 
     The distribution is found by the console script ``triobot``, because an editable installation doesn't list
     its packages.

@@ -308,8 +308,8 @@ def decode_event(content_type: str, body: bytes) -> Event:
     """Decode an event from any body format.
 
     Returns:
-        An event of the received type. If the type is unknown or ``data`` is unreadable, an `UnknownEvent`;
-        for unreadable ``data``, its `reason` is set.
+        An event of the received type. If the type is unknown or ``data`` is unreadable, the result is an
+        `UnknownEvent`. Its `reason` is set if ``data`` is unreadable.
 
     Raises:
         RemoteProtocolError: chat id or type is missing or invalid; `raw` is the body.
