@@ -1,7 +1,6 @@
 """People's acts in the app. Pure, like `World`.
 
-Payments are at the end: by a button in the chat, or by an invoice in the wallet page (interface sections 4.1,
-4.2).
+A person pays with a button in the chat, or pays an invoice in the wallet page (interface sections 4.1, 4.2).
 """
 
 from __future__ import annotations
@@ -63,9 +62,9 @@ CODES: Final = range(1000, 1007)
 
 @final
 class Acting:
-    """One person at one time, in one chat, by default the private chat.
+    """The acts of one person in one chat, at one time. The default chat is the person's private chat.
 
-    Each act changes the world and returns the events to post, in order. An act that the app doesn't offer
+    Each act changes the world, and returns the events to post in order. An act that the app doesn't offer
     raises `ImpossibleActError` and changes nothing.
     """
 
@@ -166,7 +165,7 @@ class Acting:
         return self._chat
 
     def submit(self, values: Mapping[str, str], *, message_id: MessageId | None = None) -> Events:
-        """Fill in a form, by default the newest one, and send it.
+        """Fill in and send a form, by default the newest form.
 
         A text field without a value keeps the text that the bot has filled in, or stays empty. The value of a
         ticked box is ``true``; the value of an unticked box is empty.
@@ -212,14 +211,14 @@ class Acting:
     ) -> Events:
         """Click a payment button and confirm.
 
-        Without `code` the world decides: 1000 if the wallet has too little money, 1003 if the ``ref_id`` was
-        paid before, else the payment succeeds.
+        Without `code`, the payment fails with 1003 if the ``ref_id`` was paid before or belongs to another
+        chat, and with 1000 if the wallet has too little money. Otherwise the payment succeeds.
 
         Args:
             code: fail with this code, 1000 to 1006, regardless of the wallet.
-            taken: whether the money leaves the wallet in spite of `code`, as if the platform reported a
-                success as a failure.
-            amount: take this amount instead of the button's.
+            taken: whether the money leaves the wallet even though the payment fails with `code`, as if the
+                platform reported a success as a failure.
+            amount: pay this amount instead of the button's amount.
         """
         world, chat = self._world, self._under(message_id, button)
         _check_code(code)
@@ -267,7 +266,7 @@ class Acting:
         return (InvoiceCallback(bill.chat_id, invoice_id, self._sender),)
 
     def _settle(self, bill: Bill, taken: int | None, currency: Currency, code: int | None) -> None:
-        """Move the money `taken` to the bill, and record a failure with `code`."""
+        """Move the money `taken`, if any, to the bill. Record a failure if there is a `code`."""
         user = self.user
         if taken is not None:
             if user.wallet[currency] < taken:
@@ -309,7 +308,7 @@ class Acting:
 
 
 def filled(form: Form, values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Return the pairs that the app sends for these values, sorted by name as in the real app's requests.
+    """Return the (name, value) pairs that the app sends for `values`, sorted by name as in the real app.
 
     Raises:
         ImpossibleActError: the form has no field for a value, an option isn't offered, or a box's value is

@@ -70,7 +70,7 @@ def operations_app(exchange: Exchange, token: str) -> AsgiApp:
 
 
 def platform_blueprint(exchange: Exchange, token: str) -> Blueprint:
-    """Return the platform's routes besides `operations_app`. Uploads need `token`."""
+    """Return the routes that `operations_app` lacks: uploads (with `token`), files, and top-up pages."""
     blueprint = Blueprint("platform", __name__)
     expected = token.encode()
 
@@ -110,7 +110,7 @@ class _Serving:
         self._call = call
 
     def look(self, fields: Fields, *, as_json: bool = False) -> Refusal | None:
-        """Record the request's liberties. Return a refusal if there are any, and the platform is strict."""
+        """Record the request's liberties. Return a refusal if the platform is strict and there are any."""
         world = self.exchange.world
         found = liberties(self.path, fields, world.uploads, as_json=as_json)
         self.exchange.note_liberties(self.path.strip("/"), found, self._call)
@@ -190,7 +190,7 @@ async def _upload(asked: _Serving) -> Answer:
     texts = cast("Fields", list(form.items(multi=True)))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
     texts += [(other, "") for other in files if other != name]
     try:
-        # The chat doesn't change, since an upload names no chat (gap 38); the keyboards are only checked.
+        # An upload names no chat (gap 38). So its keyboards are checked, but shown nowhere.
         decode_keyboards(texts)
         if (refusal := asked.look([(name, part.filename or ""), *texts])) is not None:
             return asked.refuse(refusal)

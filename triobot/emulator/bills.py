@@ -1,4 +1,4 @@
-"""Requested money: payment buttons by ``ref_id``, invoices by id (interface sections 2.3, 2.4, 3).
+"""Requests for money: payment buttons, by ``ref_id``; invoices, by id (interface sections 2.3, 2.4, 3).
 
 A bill is open until a person pays. Paid money belongs to the bot only after a verify has captured it. Money
 that isn't captured within an hour is refunded. Pure: `now` is an argument.
@@ -99,12 +99,12 @@ class Bill:
 
 @final
 class Bills:
-    """All bills, and the refunds that fall due."""
+    """All bills, and the schedule of the refunds."""
 
     def __init__(self) -> None:
         self._payments: dict[str, Bill] = {}
         self._invoices: dict[str, Bill] = {}
-        # The payments that come first are due for a refund first, so the check for due refunds is cheap.
+        # In the order of payment, which is the order of refunds. So a check for due refunds is cheap.
         self._paid: deque[tuple[Bill, Taking]] = deque()
 
     def __iter__(self) -> Iterator[Bill]:
@@ -120,25 +120,25 @@ class Bills:
         return self._invoices.get(invoice_id)
 
     def add(self, bill: Bill) -> None:
-        """Add a bill. If a bill with this ``ref_id`` exists already, that bill stays."""
+        """Add a bill. If a bill of this kind and id exists already, the existing bill stays."""
         kept = self._payments if bill.kind == "payment" else self._invoices
         kept.setdefault(bill.id, bill)
 
     def restore(self, bill: Bill) -> None:
-        """Restore a bill of another run. The hour until the refund of uncaptured payments continues."""
+        """Add a bill of an earlier run. The refunds of uncaptured payments keep their times."""
         self.add(bill)
         self._paid.extend((bill, taking) for taking in bill.takings if taking.waits)
         self._paid = deque(sorted(self._paid, key=lambda paid: paid[1].paid_at))
 
     def take(self, bill: Bill, payer: SenderId, amount: int, currency: Currency, now: int) -> Taking:
-        """Add a payment to the bill. If no verify captures the money within an hour, it is refunded."""
+        """Add a payment to the bill. The money is refunded unless a verify captures it within an hour."""
         taking = Taking(payer, amount, currency, now)
         bill.takings.append(taking)
         self._paid.append((bill, taking))
         return taking
 
     def lapse(self, now: int, window: int) -> Iterator[tuple[Bill, Taking, int]]:
-        """Refund money that wasn't captured in time; yield each payment with the time of its refund."""
+        """Refund the payments that no verify captured within `window` ms; yield each with its refund time."""
         while self._paid:
             bill, taking = self._paid[0]
             due = taking.paid_at + window

@@ -21,8 +21,8 @@ from ..wire.rules import JsonValue
 
 _CHUNK: Final = 64 * 1024
 
-# The type follows from the first bytes, never from the name. Only raster images are listed: vector drawings
-# and pages may contain scripts, which would run with the page's rights.
+# The media type follows from a file's first bytes, never from its name. Only raster images are listed: vector
+# drawings and HTML pages may contain scripts, which would run with the emulator page's rights.
 _RASTER: Final = {
     rb"\x89PNG\r\n\x1a\n": "image/png",
     rb"\xff\xd8\xff": "image/jpeg",
@@ -40,8 +40,8 @@ PLAYED: Final = {
     rb"....ftyp": "video/mp4",
 }
 
-# Limit of an image's pixels: about a large camera's image. A small file can declare far more pixels, and
-# exhaust the memory.
+# Images with more pixels are not decoded. Images of large cameras have about this many pixels. A small file
+# can declare far more pixels, and decoding them would exhaust the memory.
 _MOST_PIXELS: Final = 60_000_000
 # A name with a line end would make an address that no route matches.
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -122,7 +122,7 @@ class Blobs:
         return StoredFile(path, path.stat().st_size, type_of(head, _RASTER), type_of(head, PLAYED))
 
     async def read(self, stored: StoredFile, first: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
-        """Yield the file's bytes from `first` until before `end`, in pieces; without `end`, all the rest."""
+        """Yield the file's bytes from `first` to `end` (exclusive; default: the file's end), in pieces."""
         left = (stored.size if end is None else end) - first
         async with await trio.open_file(stored.path, "rb") as file:
             await file.seek(first)
@@ -146,9 +146,10 @@ class Measured:
 
 
 def measure(path: Path, folder: Path) -> Measured | None:
-    """Return an image's size, and write its resized copies beside it; None without Pillow, or on failure.
+    """Return an image's size, and write the image's resized copies to `folder`.
 
-    Blocks, so call it in a thread. A copy is never larger than its original.
+    Returns None without Pillow, and for an image that Pillow can't read. Blocks: run this function in a
+    thread. A copy is never larger than the original image.
     """
     try:
         from PIL import Image, ImageOps
@@ -176,7 +177,7 @@ def measure(path: Path, folder: Path) -> Measured | None:
 
 @final
 class UploadedFiles:
-    """The files that the platform has.
+    """Descriptors of the uploaded files that the platform still has.
 
     Attributes:
         base_url: beginning of the addresses of uploads and of top-up pages.
@@ -200,7 +201,8 @@ class UploadedFiles:
         """Add an uploaded file, and return its descriptor.
 
         Args:
-            measured: size and resized images, if known; for a missing size the descriptor names the original.
+            measured: the image's size and resized copies, if known. In place of a missing copy, the
+                descriptor names the original file.
             duration: seconds, for sounds and videos.
         """
         path = self.url(file_id, filename)
@@ -230,10 +232,10 @@ class UploadedFiles:
         return f"{self.base_url}/files/{file_id}/{quote(_UNPRINTABLE.sub('_', filename), safe='')}"
 
     def knows(self, source: Source) -> bool:
-        """Whether media with this source can be shown. The platform must still have the descriptor's file.
+        """Whether `source` is a descriptor of a file that the platform still has.
 
-        Descriptors of other servers are accepted, since the platform's answer to such descriptors has never
-        been observed.
+        Descriptors with other servers' addresses also count: the platform's answer to such descriptors has
+        never been observed.
         """
         if not isinstance(source, Descriptor):
             return False
@@ -241,11 +243,11 @@ class UploadedFiles:
         return bool(head) or not ours or rest.partition("/")[0] in self.known
 
     def describes(self, descriptor: Descriptor) -> bool:
-        """Whether the platform returned exactly this descriptor for one of its files."""
+        """Whether `descriptor` equals the descriptor that the platform returned for its file."""
         _, ours, rest = str(descriptor.fields["path"]).partition(f"{self.base_url}/files/")
         known = self.known.get(rest.partition("/")[0]) if ours else None
         return known is not None and known.fields == descriptor.fields
 
     def forget(self) -> None:
-        """Forget all files, as after a retention period: sending such a file again is refused."""
+        """Forget all files, as after a retention period. Later messages with these files are refused."""
         self.known.clear()

@@ -1,4 +1,4 @@
-"""Chats as the app shows them: messages, keyboards, forms, typing; and the changes in them."""
+"""Chats as the app shows them (messages, keyboards, forms, typing), and the changes of chats."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ ButtonT = TypeVar("ButtonT")
 _TEXT: Final[Callable[[InlineButton], str]] = attrgetter("text")
 _LABEL: Final[Callable[[Key], str]] = attrgetter("label")
 
-# A chat keeps this many of its newest messages and answers, so that an emulator needs little memory even
-# after a week of load tests. A dropped message counts as a message that never existed.
+# A chat keeps this many of its newest messages, presses and lines, so that an emulator needs little memory
+# even after a week of load tests. A dropped message counts as a message that never existed.
 HISTORY: Final = 5_000
 
 
@@ -62,7 +62,7 @@ class ChatMessage:
 @final
 @guarded
 class Pick:
-    """Selects a button or key by its label, and by its position if several have the label.
+    """Selection of a button or key: by label, and also by position if several have the same label.
 
     Attributes:
         row, column: position in the keyboard, from 0; None: any.
@@ -99,7 +99,7 @@ class PressReply:
 @final
 @attrs.define
 class Pressed:
-    """A press. Its button shows a waiting mark until `reply` is set."""
+    """A press of a button. The button shows a waiting mark until `reply` is set."""
 
     callback_id: CallbackId
     by: SenderId
@@ -118,7 +118,7 @@ class PlatformChat:
         members: people in the chat; a private chat has one or none.
         reply_keyboard: the keyboard shown now.
         typing_until: time until which the typing indicator shows.
-        lines: lines between the messages: see `Change.after`.
+        lines: changes that the chat shows as lines between the messages (see `Change.after`).
     """
 
     id: ChatId
@@ -152,7 +152,7 @@ class PlatformChat:
     def button(
         self, pick: Pick, message_id: MessageId | None = None
     ) -> tuple[ChatMessage, InlineButton] | None:
-        """Return the newest visible button that `pick` selects, with its message; None if there is none."""
+        """Return the newest visible button that `pick` selects, with its message; None if none matches."""
         for entry in self.in_sight():
             if message_id in (None, entry.id) and (button := pick.of(entry.rows(), _TEXT)) is not None:
                 return entry, button
@@ -170,7 +170,7 @@ class PlatformChat:
         return None if self.reply_keyboard is None else pick.of(self.reply_keyboard.rows, _LABEL)
 
 
-# --- changes as people see them: a closed union, kept as a log with growing numbers
+# --- changes as people see them: a closed union; the world's log numbers the changes
 
 
 @final
@@ -186,7 +186,7 @@ class Shown:
 @final
 @guarded
 class Edited:
-    """A message changed; `anew` is whether its content changed, rather than something beside the content."""
+    """A message changed: if `anew`, its content; otherwise only its keyboard, or the values of its form."""
 
     kind: ClassVar[str] = "edit"
     chat_id: ChatId
@@ -207,7 +207,7 @@ class Deleted:
 @final
 @guarded
 class TypingSeen:
-    """The typing indicator shows until this time."""
+    """The bot is typing: the typing indicator is shown until the time `until`."""
 
     kind: ClassVar[str] = "typing"
     chat_id: ChatId
@@ -217,7 +217,7 @@ class TypingSeen:
 @final
 @guarded
 class Clicked:
-    """The person pressed a button with data; the press waits for its answer."""
+    """The person pressed a button with data; the press waits for the bot's answer."""
 
     kind: ClassVar[str] = "press"
     chat_id: ChatId
@@ -268,7 +268,10 @@ class MembersChanged:
 @final
 @guarded
 class MoneyMoved:
-    """Money of this person: `paid` left the wallet, `captured` went to the bot, `refunded` returned."""
+    """The person's money moved.
+
+    `paid`: left the wallet; `captured`: went to the bot; `refunded`, `topped_up`: entered the wallet.
+    """
 
     kind: ClassVar[str] = "money"
     chat_id: ChatId
@@ -340,10 +343,11 @@ Consequence: TypeAlias = (
 @final
 @guarded
 class Change:
-    """A change of a chat (`what`), with its number in the world's log, and its time.
+    """An entry of the world's log: a change of a chat, with the entry's number and time.
 
     Attributes:
-        after: id of the message after which the chat shows the change as a line; None if the chat shows no
+        what: the change.
+        after: id of the message after which the chat shows the change as a line; None if the change gets no
             line.
     """
 
@@ -354,7 +358,7 @@ class Change:
 
 
 def is_line(what: Consequence) -> bool:
-    """Whether the chat shows the consequence `what` as a separate line, because no message shows `what`."""
+    """Whether the chat shows the change `what` as a separate line between messages."""
     match what:
         case PressAnswered(reply=reply):
             return bool(reply.text)

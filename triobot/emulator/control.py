@@ -183,7 +183,10 @@ class Asked:
         return cast("int | None", self._read(name, None, "an integer", _is_integer))
 
     def number(self, name: str, default: float, least: float, most: float) -> float:
-        """Return a number in a range, or the default; an integer if `least` and `default` are integers."""
+        """Return a number from `least` to `most`, or the default.
+
+        The number must be an integer if `least` and `default` are integers.
+        """
         is_whole = isinstance(least, int) and isinstance(default, int)
         what = f"{'an integer' if is_whole else 'a number'} from {least:g} to {most:g}"
 
@@ -324,7 +327,7 @@ class ControlApi:
     Attributes:
         of_all: requests that concern the platform as a whole, by method and path, with their allowed keys;
             None allows any keys.
-        of_one: requests that concern one person, by method and the path's last part.
+        of_one: requests that concern one person, by method and the path's last part, with their allowed keys.
     """
 
     def __init__(self, exchange: Exchange) -> None:
@@ -506,7 +509,7 @@ def _settings(kind: Callable[..., SettingsT], given: Mapping[str, object]) -> Se
 
 
 def _changed(asked: Asked, event: Event) -> Event:
-    """Return the event with the requested changes; the event itself if there are none."""
+    """Return the event with the requested changes; the same object if the request changes nothing."""
     if not asked.values().keys() & set(_CHANGED):
         return event
     kind, data = encode_event_data(event)
@@ -644,7 +647,7 @@ def strides(milliseconds: int) -> list[int]:
 async def skip(
     milliseconds: int, *, bot: Callable[[int], Awaitable[None]], platform: Callable[[int], None]
 ) -> None:
-    """Let time pass in the parts that `strides` returns; in each part, first put the bot's clocks forward.
+    """Put the clocks forward in the steps that `strides` returns: in each step, first the bot's clocks.
 
     Args:
         bot: puts the bot's clocks forward, and returns once the bot has done the work that became due.

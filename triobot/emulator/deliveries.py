@@ -1,6 +1,6 @@
 """The delivery of each event, with its attempts and its outcome. Pure: times are arguments.
 
-The pusher decides which answer settles an event; this module keeps the result, for display.
+The pusher decides which answer settles an event. This module keeps the outcomes, for display.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PostedEvent:
     """An event with the state of its delivery to the bot.
 
     Attributes:
-        at: wall milliseconds of the event.
+        at: wall milliseconds at which the event was queued.
         state: ``waiting`` until the delivery is settled; ``delivered`` if an attempt was answered 200 to 299,
             or only 200 if the platform is strict; ``refused`` if the bot answered otherwise; ``lost`` if the
             event never reached the bot.
@@ -64,12 +64,12 @@ class Deliveries(Numbered[PostedEvent]):
         self._settled: dict[int, None] = {}
 
     def begin(self, event: Event, at: int, *, again: int | None = None, changed: bool = False) -> PostedEvent:
-        """Add an event that waits."""
+        """Add a delivery in the state ``waiting``, and return this delivery."""
         self.made += 1
         return self.touch(PostedEvent(self.made, event, at, again, changed))
 
     def answer(self, delivery: PostedEvent, status: int | None) -> None:
-        """Record an attempt; the traffic has its time and its bodies."""
+        """Record an attempt and its status. `Traffic` records the attempt's time and bodies."""
         delivery.attempts += 1
         delivery.status = status
         self.touch(delivery)
@@ -87,7 +87,7 @@ class Deliveries(Numbered[PostedEvent]):
         return self.known.get(number)
 
     def settled(self) -> Sequence[PostedEvent]:
-        """Return the settled deliveries, in the order in which they were settled."""
+        """Return the settled deliveries, in the order of settlement."""
         return [self.known[number] for number in self._settled]
 
 

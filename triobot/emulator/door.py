@@ -1,13 +1,13 @@
 """The ASGI application in front of all others: refuses foreign requests, and carries out planned faults.
 
-Any web page that a developer has open can post to a loopback port, and a host name that resolves to 127.0.0.1
-makes such a request look like one of the same origin. So `Host` is checked first, then `Origin`, then the
-control API's token. WebSockets get the same checks, since browsers don't apply CORS rules to WebSockets. No
-answer has a CORS header.
+Any web page that a developer has open can post to a loopback port. A host name that resolves to 127.0.0.1
+makes such a request look like a request of the same origin. So `Host` is checked first, then `Origin`, then
+the control API's token. WebSockets get the same checks, since browsers don't apply CORS rules to WebSockets.
+No answer has a CORS header.
 
-The application must route the same path that the guard checks, but a router accepts several spellings. So
-the guard passes on the spelling that it has checked, and marks requests to the control API. The control API's
-routes serve only marked requests, whatever their path.
+A router accepts several spellings of a path, but the guard checks only one spelling. So the guard replaces
+the path by the checked spelling, and marks requests to the control API. The control API's routes serve only
+marked requests.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ Record: TypeAlias = Callable[[Message, Receive, Send, AsgiApp, str], Awaitable[N
 
 CONTROL_HEADER: Final = "X-Triobot-Control"
 PROTOCOL: Final = "triobot"
-"""First subprotocol of a WebSocket. The second is the token in hexadecimal: a page can't send a header."""
+"""First subprotocol of a WebSocket. The second subprotocol is the control token in hexadecimal.
+
+A page can't send the token in a header of a WebSocket.
+"""
 MAY_CONTROL: Final = "triobot.may_control"
 """Key in a connection's scope: whether the connection may use the control API."""
 LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
@@ -155,10 +158,9 @@ class _UnreadRest:
     """Reads a request's body to its end before the answer ends, even if the application doesn't read the
     body.
 
-    Hypercorn takes no further request on a connection with an unread body, and closes it. Before that,
-    Hypercorn tells the application that the client has left. Quart then cancels the task that closes the
-    connection, so the connection stays open without a reader. This class therefore passes the disconnect on
-    only after the answer is written.
+    If a body is unread, Hypercorn closes the connection after the answer. Before closing, Hypercorn sends the
+    application a disconnect. Quart then cancels the task that closes the connection, so the connection stays
+    open without a reader. This class therefore delivers the disconnect only after the answer is written.
     """
 
     def __init__(self, receive: Receive, send: Send) -> None:
@@ -190,7 +192,8 @@ class _UnreadRest:
             self._over.set()
 
     async def _throw_away(self) -> None:
-        # The application may read at the same time, and receive the body's end.
+        # The application may read the body at the same time. Then not `_drain` receives the body's end, but
+        # the application.
         with trio.move_on_after(_LINGER):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_drain, self.receive)
@@ -199,7 +202,7 @@ class _UnreadRest:
 
 
 def _plain(path: str) -> str:
-    """Return the only accepted spelling of a path. A client may send a whole address, or doubled slashes."""
+    """Return the path without doubled slashes, also if the client sent a complete URL instead of a path."""
     return re.sub("//+", "/", path if path.startswith("/") else f"/{urlsplit(path).path}")
 
 
@@ -230,9 +233,9 @@ async def send_json(send: Send, status: int, body: bytes) -> None:
 
 
 async def _cut(send: Send) -> None:
-    # ASGI can't end a connection. A server ends the connection by itself if an application stops in the
-    # middle of an answer, so the client sees a status line and then nothing. The status 502 claims the least:
-    # a machine between client and bot got no answer.
+    # ASGI has no message that closes a connection. But a server closes the connection if an application stops
+    # in the middle of an answer, so the client receives a status line and then nothing. The status 502 claims
+    # the least: it only means that a gateway got no answer.
     headers = [(b"content-type", b"application/json"), (b"content-length", b"2")]
     await send({"type": "http.response.start", "status": 502, "headers": headers})
 

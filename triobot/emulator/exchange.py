@@ -39,7 +39,7 @@ _ANOTHER_ANSWER: Final = Liberty("status", "of an answer must be 200: no other i
 
 @final
 class ShiftedClock:
-    """A wall clock that can be put forward, so that no one has to wait an hour.
+    """A wall clock that can be put forward, so that nobody has to wait an hour for a refund.
 
     Attributes:
         ahead: lead over the base clock, in milliseconds.
@@ -64,12 +64,13 @@ class ShiftedClock:
 @final
 @guarded(eq=False)
 class Beside:
-    """The bot's process and the views of its conversations, which a program runs beside the platform.
+    """Access to the bot's process, for a program that runs a bot beside the platform.
 
     Attributes:
         process: returns the process's state: ``phase``, ``pid``, ``since``, ``starts``, ``problem``,
             ``target``.
-        view: returns the other parts of the page's stream, see `follower`.
+        view: returns ``runtime``, ``inside``, ``crowd``, ``travel`` and ``held`` of the page's stream (see
+            `follower`).
         lines: returns the kept lines of the process's output with numbers above the given number.
         pass_time: puts the process's clocks forward by these milliseconds; returns when the due work is done,
             or after a few seconds.
@@ -89,8 +90,7 @@ class Exchange:
 
     Attributes:
         traffic: newest requests in both directions, with their answers.
-        beside: what the program runs beside the platform, such as the bot's process; None if it runs only the
-            platform.
+        beside: access to the bot's process; None if this program runs only the platform.
         liberties: number of times that the bot took each liberty (see `strictness`), by operation.
         hear_operation: called before each operation of the bot.
         hear_liberty: called when a liberty is taken for the first time.
@@ -145,7 +145,11 @@ class Exchange:
         return answer
 
     def note_liberties(self, operation: str, taken: tuple[Liberty, ...], call: RecordedCall | None) -> None:
-        """Record the liberties of an operation, or of the answer to an event of this type."""
+        """Record the liberties of a request of the bot, or of the bot's answer to an event.
+
+        Args:
+            operation: the request's operation, or the event's type.
+        """
         if call is not None:
             call.liberties = taken
         for liberty in taken:
@@ -158,7 +162,7 @@ class Exchange:
                 self.liberties[operation, liberty] += 1
 
     def act(self, user: User, what: Callable[[Acting], Events], chat: ChatId | None = None) -> Events:
-        """Perform a person's act now, in `chat` or in the private chat, and queue its events for the bot.
+        """Perform a person's act now, in `chat` or in the private chat. Queue the act's events for the bot.
 
         Raises:
             ImpossibleActError: the app doesn't offer this act; nothing happened.
@@ -184,7 +188,10 @@ class Exchange:
         return posted
 
     def view_address(self) -> dict[str, JsonValue]:
-        """Return whether a bot listens, as JSON. A bot that this program started listens while it runs."""
+        """Return the bot's address, and whether a bot listens there, as JSON.
+
+        If this program runs the bot, the bot counts as listening while its process runs.
+        """
         address, bot = self.address, None if self.beside is None else self.beside.process()
         if address is None:
             return {"address": None, "listens": False, "since": 0, "reached_at": None}
@@ -196,7 +203,7 @@ class Exchange:
         }
 
     def pass_time(self, milliseconds: int) -> None:
-        """Put the clock forward, and carry out what falls due."""
+        """Put the clock forward, and make the refunds that fall due."""
         self.clock.advance(milliseconds)
         self.world.catch_up(self.clock.now())
         self.tell()
@@ -235,7 +242,7 @@ class Exchange:
         self._changed.set()
         self._changed = trio.Event()
 
-    # --- recording the requests of both directions
+    # --- recording the requests in both directions
 
     async def record(self, scope: Message, receive: Receive, send: Send, app: AsgiApp, note: str) -> None:
         """Serve an operation, and record it; `note` describes the planned fault."""
@@ -273,7 +280,7 @@ class Exchange:
             self.tell()
 
     def watch(self, posted: PostedEvent, body: Body) -> Callable[[int | None], None]:
-        """Record the start of an event's posting; return the function to call with its status."""
+        """Record that the posting of an event begins. Return a function that records the answer's status."""
         traffic, started = self.traffic, trio.current_time()
         call = traffic.begin(
             "event",

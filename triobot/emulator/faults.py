@@ -111,7 +111,7 @@ class Switches:
 
 
 def _is_operation(instance: object, attribute: attrs.Attribute[str], value: str) -> None:
-    # A fault for a misspelt operation would never be used, and the test would pass.
+    # A fault for a misspelt operation would never be used, and a test would pass without the fault.
     if value not in ("*", *_PATHS):
         raise ValueError(f"operation must be the path of one, such as sendMessage, or *; not {value!r}")
 
@@ -203,7 +203,7 @@ class FaultPlan:
     """The planned faults that remain.
 
     Attributes:
-        used: number of used faults, by their words.
+        used: number of uses, by the description that `in_words` returns for the fault.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The complete state for a page, then the changes. Pure, except for reading the exchange.
+"""The stream of a page: the complete state, then the changes. Pure, except that it reads the exchange.
 
 State and changes are JSON objects with the same keys, which a page merges:
 
@@ -85,7 +85,7 @@ class Follower:
         self._said: JsonObject = {}
 
     def everything(self) -> JsonObject:
-        """Return the complete state. The next call of `news` begins there."""
+        """Return the complete state. The next call of `news` returns the changes since then."""
         now = self._exchange.clock.now()
         self._world.catch_up(now)
         self._seq = self._world.seq
@@ -125,7 +125,7 @@ class Follower:
         return {"now": now, **news} if news else None
 
     def _newcomers(self, news: JsonObject) -> None:
-        """Add new people and groups, which the world's log doesn't contain."""
+        """Add new people and groups to `news`. The world's log contains no such additions."""
         people, chats = list(self._world.people), list(self._world.chats())
         if len(people) > self._people:
             news["users"] = [view_user(user) for user in people]
@@ -136,7 +136,7 @@ class Follower:
         self._people, self._chats = len(people), len(chats)
 
     def _concerned(self, news: JsonObject, changes: Iterable[Change], now: int) -> None:
-        """Add the changes' effects: the chats and bills as they are now, and all wallets if money moved."""
+        """Add the changed chats and their bills to `news`, and all people (with wallets) if money moved."""
         ids = {change.what.chat_id for change in changes}
         news["chats"] = [_head(self._world.chat(chat_id)) for chat_id in sorted(ids)]
         news["bills"] = [view_bill(bill, now) for bill in self._world.bills if bill.chat_id in ids]
@@ -162,7 +162,7 @@ class Follower:
         return news
 
     def _outside(self) -> JsonObject:
-        """Return the parts that are sent as a whole whenever they change."""
+        """Return the parts of the state that have no history. A changed part is sent as a whole."""
         exchange, beside = self._exchange, self._exchange.beside
         return {
             "machine": {
@@ -179,10 +179,10 @@ class Follower:
 
 
 def view_history(chat: PlatformChat, before: int | None, count: int) -> JsonObject:
-    """Return a chat's newest messages, or the newest before message `before`, and whether older messages
-    exist.
+    """Return a chat's newest messages, at most `count`, and whether older messages exist.
 
-    The lines between these messages are included, at most the newest `count`.
+    With `before`, only messages before this one count. The lines between the messages are included, at most
+    the newest `count`.
     """
     entries = [entry for entry in chat.entries.values() if before is None or entry.id < before]
     older = len(entries) > count
@@ -230,14 +230,14 @@ def stream_blueprint(exchange: Exchange) -> Blueprint:
         async with trio.open_nursery() as nursery:
 
             async def hear() -> None:
-                # A page sends nothing here; but only a receiving task notices that the page has gone.
+                # A page sends nothing here. But only a receiving task notices that the page has disconnected.
                 while True:
                     await websocket.receive()
 
             nursery.start_soon(hear)
             async with aclosing(told(exchange)) as stream:
                 async for news in stream:
-                    # A lone surrogate can be escaped in JSON, but no text frame can contain it.
+                    # A bot's text may contain a lone surrogate, but a WebSocket's text frame can't.
                     await websocket.send(news.encode("utf-8", "replace").decode())
 
     blueprint.add_url_rule("/stream", view_func=stream, methods=["GET"])
@@ -246,9 +246,9 @@ def stream_blueprint(exchange: Exchange) -> Blueprint:
 
 
 async def told(exchange: Exchange) -> AsyncGenerator[str]:
-    """Yield the news for one page as long as the page reads. A slow page gets several changes together.
+    """Yield the complete state for one page, then the changes, as JSON. An empty text is a heartbeat.
 
-    An empty text is a heartbeat.
+    A slow page gets several changes in one text.
     """
     follower = Follower(exchange)
     yield json_for_pages(follower.everything())

@@ -1,4 +1,4 @@
-"""The page's files, and bundles of these files: one script, one style sheet, a page without a server."""
+"""The page's files, and bundles of these files: one script, one style sheet, a page that needs no server."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ const parts = {
 
 
 def script_of(*first: str) -> str:
-    """Return these scripts and all their imports as one classic script, which runs `first` in order.
+    """Return the scripts `first`, and all scripts that they import, as one classic script.
 
-    Each script becomes a function that returns its exports. The scripts import one another through `load`.
+    The classic script runs `first` in order. Each script becomes a function that returns the script's
+    exports; ``load`` calls this function once for all importing scripts.
     """
     parts = dict[str, str]()
     for name in first:
@@ -75,21 +76,21 @@ def _gather(name: str, parts: dict[str, str]) -> None:
 
 
 def sheet_of(page: str) -> str:
-    """Return the style sheets of a page as one."""
+    """Return all style sheets of a page as one style sheet."""
     return "\n".join(
         FILES[name].read_text("utf-8") for name in _SHEET.findall(FILES[page].read_text("utf-8"))
     )
 
 
 def page_of(page: str) -> str:
-    """Return a page that loads its scripts in one request, and its style sheets in another."""
+    """Return a page that loads its scripts in one request, and its style sheets in another request."""
     text = _SHEET.sub("", FILES[page].read_text("utf-8"))
     text = _SCRIPT.sub('    <script defer src="/page/all.js"></script>\n', text)
     return text.replace("</head>", '  <link rel="stylesheet" href="/page/all.css" />\n  </head>')
 
 
 def script_of_page(page: str) -> str:
-    """Return the script of a page."""
+    """Return all scripts of a page as one script."""
     return script_of(*_SCRIPT.findall(FILES[page].read_text("utf-8")))
 
 

@@ -40,7 +40,7 @@ Expected: TypeAlias = (
     "str | re.Pattern[str] | type[str] | type[Media] | type[Contact] | type[Location] | None"
 )
 
-# Seconds that a person waits for something on the screen; a bot answers within a fraction of that.
+# Seconds to wait for a message or button on the screen. Bots answer in a fraction of this time.
 PATIENCE: Final = 5.0
 _SHOWN: Final = 12
 
@@ -71,8 +71,8 @@ class Seen:
     Attributes:
         type: ``text``, a kind of media, ``contact`` or ``location``; ``deleted`` for a deleted message.
         text: the text, or the caption.
-        buttons: labels of its inline buttons, row by row.
-        form: names of its form's fields; empty without a form.
+        buttons: labels of the inline buttons, row by row.
+        form: names of the form's fields; empty without a form.
         raw: the message as the control API returns it.
     """
 
@@ -135,7 +135,7 @@ def act_of(content: Content) -> tuple[str, JsonObject]:
     """Return the act that sends `content`, and the act's arguments.
 
     Raises:
-        AppError: `content` is a photo or another file, but not given as bytes.
+        AppError: `content` is media, but its source isn't bytes.
     """
     match content:
         case str():
@@ -215,7 +215,7 @@ class Person:
         Args:
             row, column: position in the keyboard, from 0, if several buttons or keys have the label.
             nth: index among the buttons and keys that match, from 0, row by row.
-            within: seconds to wait for the button; 0: the app refuses if it isn't there now.
+            within: seconds to wait for the button; 0: raise AppError if the button isn't shown now.
 
         Raises:
             NotSeenError: the button was not shown in time.
@@ -228,7 +228,7 @@ class Person:
         """Fill in and send the newest form, as soon as there is one.
 
         Args:
-            within: seconds to wait for a form; 0: the app refuses if there is none now.
+            within: seconds to wait for a form; 0: raise AppError if no form is shown now.
 
         Raises:
             NotSeenError: no form was shown in time.
@@ -250,10 +250,10 @@ class Person:
 
         Args:
             code: fail with this code, 1000 to 1006, regardless of the wallet.
-            taken: whether the money leaves the wallet in spite of `code`, as if the platform reported a
-                success as a failure.
-            amount: take this amount instead of the button's.
-            within: seconds to wait for the button or invoice; 0: the app refuses if it isn't there now.
+            taken: whether the money leaves the wallet even though the payment fails with `code`, as if the
+                platform reported a success as a failure.
+            amount: pay this amount instead of the amount of the button or invoice.
+            within: seconds to wait for the button or invoice; 0: raise AppError if neither is shown now.
 
         Raises:
             NotSeenError: no such button or invoice appeared in time.
@@ -282,7 +282,7 @@ class Person:
         return cast("Mapping[str, int]", mine["wallet"])
 
     async def sees(self, expected: Expected = None, *, within: float = PATIENCE) -> Seen:
-        """Wait for the bot's next message that is `expected`; messages before it count as seen.
+        """Wait for the bot's next message that is `expected`. The bot's earlier messages then count as seen.
 
         An edit that changes the content counts as a message.
 
@@ -306,7 +306,11 @@ class Person:
         return found
 
     async def sees_answer(self, text: str | None = None, *, within: float = PATIENCE) -> str:
-        """Wait for the next answer to a press of this person; return its text.
+        """Wait for the bot's next answer to a press of this person, and return the answer's text.
+
+        Args:
+            text: the whole text of the awaited answer; None for any answer.
+            within: seconds to wait.
 
         Raises:
             NotSeenError: the answer did not come in time.
@@ -322,7 +326,7 @@ class Person:
         return found
 
     async def sees_buttons(self, *labels: str, within: float = PATIENCE) -> None:
-        """Wait until the newest buttons, or the keyboard's keys, have these labels.
+        """Wait until the labels of the newest buttons, or of the keyboard's keys, are `labels`.
 
         Args:
             labels: labels in the order in which they are shown; without labels, wait until nothing can be
@@ -431,7 +435,7 @@ class Person:
             left = deadline - trio.current_time()
             if left <= 0:
                 raise await self._not_seen(f"{refused}, within {within:g} s") from None
-            # The first call returns what was shown so far; the second waits for changes after that.
+            # The first call returns the current position at once. Later calls wait for the next change.
             screen = await self._look(position, min(LONGEST_WAIT, math.ceil(left)) if position else 0)
             position = cast("int", screen["seq"])
 
@@ -498,12 +502,12 @@ class HttpControl:
 
     async def get(self, path: str, query: Mapping[str, int] | None = None) -> JsonValue:
         """Send a GET request."""
-        # A GET may wait up to its own limit, and then needs time for the answer.
+        # A GET may wait for a change for `LONGEST_WAIT` seconds; then the answer needs time.
         return _read(await self._client.get(path, params=query, timeout=LONGEST_WAIT + 30))
 
     async def post(self, path: str, given: JsonObject) -> JsonValue:
         """Send a POST request."""
-        # The request may replay a conversation on a busy machine.
+        # A request may replay a conversation, which takes long on a busy machine.
         return _read(await self._client.post(path, json=given, timeout=LONGEST_WAIT + 30))
 
     async def fetch(self, address: str) -> bytes:

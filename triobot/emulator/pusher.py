@@ -1,9 +1,10 @@
 """Posts events to the bot: in order, one in flight, as the platform does (interface section 6).
 
 The platform's behaviour after a failed delivery isn't known. Here an event is posted again after a connection
-failure or a 5xx answer, `PushSettings.attempts` times in total. Any other answer settles the event. A bot
-that restarts during these attempts misses no event here, but must not rely on such attempts. `Deliveries`
-keeps the outcome of each event. People may request that an event be posted again, unchanged or changed.
+failure or a 5xx answer, `PushSettings.attempts` times in total. Any other answer settles the event. So a bot
+that restarts during these attempts misses no event here, but must not rely on repetitions elsewhere.
+`Deliveries` keeps the outcome of each event. People may request that an event be posted again, unchanged or
+changed.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ Watch: TypeAlias = Callable[[PostedEvent, Body], Callable[["int | None"], None]]
 """Called with each posting; the returned function is called with the answer's status."""
 
 _ROOM: Final = 16
-# From this status on, the failure isn't the event's fault.
+# From this status on, an answer means that the bot failed, whatever the event. So the event is posted again.
 _TRIED_AGAIN: Final = 500
 _BEST_FIRST: Final[Sequence[State]] = ("delivered", "refused", "lost")
-# Seconds between two checks whether a bot listens: while no bot listens, and while a bot listens.
+# Seconds between two checks of the bot's address: `_OFTEN` while no bot listens, else `_SELDOM`.
 _OFTEN: Final = 1.0
 _SELDOM: Final = 15.0
 
@@ -112,19 +113,19 @@ class Pusher:
         return len(self._queue)
 
     def check_room(self) -> None:
-        """Check that the events of one act can be queued.
+        """Check that the queue has room for the events of any act.
 
         Raises:
-            PushQueueFullError: there may not be enough room.
+            PushQueueFullError: the queue may have too little room.
         """
         if len(self._queue) + _ROOM > self._settings.capacity:
             raise PushQueueFullError("too many events wait for the bot")
 
     def push(self, *events: Event) -> None:
-        """Queue all these events after the waiting events; on an error, queue none.
+        """Queue all `events` after the waiting events.
 
         Raises:
-            PushQueueFullError: there is no room.
+            PushQueueFullError: the queue has too little room; none of the events was queued.
         """
         if len(self._queue) + len(events) > self._settings.capacity:
             raise PushQueueFullError("too many events wait for the bot")
@@ -133,10 +134,13 @@ class Pusher:
             self._append(self.deliveries.begin(event, now))
 
     def push_again(self, before: PostedEvent, event: Event) -> PostedEvent:
-        """Queue an event that was posted before, or a changed event in its place.
+        """Queue `event` as a repetition of the delivery `before`, and return the new delivery.
+
+        Args:
+            event: the event of `before`, or a changed event.
 
         Raises:
-            PushQueueFullError: there is no room.
+            PushQueueFullError: the queue has too little room.
         """
         self.check_room()
         posted = self.deliveries.begin(
@@ -258,7 +262,7 @@ class BotAddress:
                 self.url, content=body.data, headers={"content-type": body.content_type}
             )
         except httpx.TransportError as error:
-            # With any other error the bot was reached, but answered too late or not at all.
+            # With any other error, the bot was reached, but its answer came too late or not at all.
             self._learn(listens=not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout))
             return None
         self._learn(listens=True)
@@ -273,7 +277,7 @@ class BotAddress:
             self.tell()
 
     async def look(self) -> None:
-        """Connect from time to time until cancelled; often while no bot listens, to notice a start."""
+        """Check until cancelled whether a bot listens; check more often while no bot listens."""
         if self.url is None:
             return
         while True:

@@ -1,9 +1,8 @@
 """Converts the world to one text and back, for a platform whose bot has a persistent store.
 
-The text contains the data that the bot knows too: people with their wallets, chats with their members,
-messages and the lines between them, presses that wait for an answer, open and paid bills, files, and events
-that no bot has taken. The text lacks observations and faults: the log, requests, planned faults, switches.
-Pure.
+The text contains the data that the bot's store may refer to: people with their wallets, chats with their
+members, messages and the lines between messages, presses that wait for an answer, bills, files, and events
+that no bot has taken. The text contains neither the log, nor requests, planned faults and switches. Pure.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from .chats import Change, PlatformChat, Pressed
 from .world import User, World
 
 VERSION: Final = 3
-# After a kill, new messages get numbers above this gap: the bot may know numbers of messages that were
-# created after the last save.
+# After a kill, this many numbers of messages and of invoices are skipped: the bot may know numbers that were
+# used after the last save.
 _GAP: Final = 1_000
 
 

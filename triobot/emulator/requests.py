@@ -1,4 +1,4 @@
-"""For the emulator: converts a request's path and fields to an operation, as the platform does."""
+"""Parses a request's path and fields as an operation, as the platform does."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class _RequestFields:
         return int(value)
 
     def boolean(self, name: str) -> bool:
-        """Return a boolean; False if absent, since one live client omits it."""
+        """Return a boolean field. A missing field is False: a client in use omits boolean fields."""
         value = self.optional(name)
         if value not in (None, "true", "false"):
             raise RemoteProtocolError(name, "must be true or false")
@@ -177,7 +177,7 @@ def _of_texts(kind: Callable[..., Operation[object]]) -> _Reader:
 
 
 def _put_game_data(form: _RequestFields, edited_type: str) -> Operation[object]:
-    # In the PHP client, PHP itself writes this boolean, as a digit.
+    # The PHP client sends this boolean as PHP's own text of a boolean: as a digit.
     digit = {"1": True, "0": False}.get(form.optional("force") or "")
     force = form.boolean("force") if digit is None else digit
     return PutGameData(form.text("chat_id"), form.text("type"), form.text("data"), force)

@@ -38,9 +38,9 @@ from .pages import FILES, TYPES, page_of, script_of_page, sheet_of
 from .pusher import BotAddress, Post, PushSettings
 from .world import World
 
-# Around 2020 the platform accepted at least this much; no limit is published.
+# Around 2020 the platform accepted uploads of at least this size. No limit is published.
 LARGEST_UPLOAD: Final = 500 * 1024 * 1024
-# Seconds after which requests in progress are cut when connections are to be refused.
+# Seconds for which requests in progress continue after an outage begins. Then the requests are cut.
 _GRACE: Final = 0.2
 _POST_SECONDS: Final = 30.0
 # Scripts and styles are files of the emulator. A bot's texts become text nodes. If a script ever tried to
@@ -75,7 +75,7 @@ _HEADERS: Final = {
 
 @final
 class Tickets:
-    """Tickets in place of the control token; each ticket opens the page once."""
+    """One-time tickets: each ticket opens the page once, in place of the control token."""
 
     def __init__(self) -> None:
         self._issued: set[str] = set()
@@ -160,11 +160,11 @@ def make_app(
     authorities: Collection[str],
     tickets: Tickets | None = None,
 ) -> RequestGuard:
-    """Return the HTTP interfaces as an ASGI application, behind its guard.
+    """Return an ASGI application with all HTTP interfaces behind a `RequestGuard`.
 
     Args:
-        control_token: token of the control API; None leaves the control API out: code in the same process
-            calls it directly.
+        control_token: token of the control API; None: the application has no control API, because code in the
+            same process calls `ControlApi` directly.
         authorities: accepted values of `Host`, with their port.
         tickets: one-time tickets for the page.
     """

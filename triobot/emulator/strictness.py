@@ -1,8 +1,8 @@
 """Liberties of a request: properties that the platform may accept, but the interface doesn't promise. Pure.
 
-Existing clients take such liberties, and the emulator accepts them. A strict emulator refuses the request
-because of the first liberty. In both cases the liberties are recorded with the request. Requests that can't
-be read at all are refused elsewhere.
+Existing clients take such liberties, and the emulator accepts them. A strict emulator refuses a request with
+a liberty, and the error names the first liberty. In both cases the liberties are recorded with the request.
+Requests that can't be parsed are refused elsewhere.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Liberty:
 
     Attributes:
         field: the parameter; ``path`` and ``body`` stand for the request's path and body.
-        rule: the interface's rule, in words that follow the field's name. Of the sent data, the words contain
-            only names of fields and keys.
+        rule: the interface's rule, as a phrase that follows the field's name. The phrase contains no sent
+            data except names of fields and keys, and the content's type.
     """
 
     field: str
@@ -39,7 +39,7 @@ Found: TypeAlias = Iterator[Liberty]
 _FIELDS: Final[Mapping[str, Collection[str]]] = {kind.path: promised(kind) for kind in OPERATIONS}
 """Fields that interface section 4 lists, by operation."""
 
-# Section 2.1: a request that sends may have a phone number in place of the chat's id.
+# Only these operations accept a phone number in place of the chat's id (interface section 2.1).
 _BY_PHONE: Final = (SendMessage.path, SendAction.path)
 _REQUIRED: Final = {EditMessage.path: "data", AnswerCallback.path: "show_alert"}
 _BUTTON: Final = ("text", "cb_data", "url", "amount", "currency", "ref_id", "desc")
@@ -54,11 +54,11 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/=]*", re.ASCII)
 def liberties(
     path: str, fields: Sequence[tuple[str, str]], uploads: UploadedFiles, *, as_json: bool = False
 ) -> tuple[Liberty, ...]:
-    """Return the liberties of a request that could be read.
+    """Return the liberties of a request that could be parsed.
 
     Args:
         path: requested path, after the base URL's slash.
-        fields: pairs of the request; for an upload, the names of its parts.
+        fields: names and values of the request's fields, or of an upload's parts.
         uploads: the platform's files.
         as_json: whether the body was JSON instead of a form.
     """

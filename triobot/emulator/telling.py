@@ -1,4 +1,4 @@
-"""A chat in words, line by line: its messages, and the acts between them. Pure.
+"""A chat as lines of text: the messages, and the acts between messages. Pure.
 
 The scripts of the emulator's page describe acts in the same words, in both of the page's languages.
 """
@@ -63,7 +63,7 @@ def amount_words(amount: int, currency: Currency) -> str:
 
 
 def told_chat(world: World, chat: PlatformChat) -> Iterator[str]:
-    """Yield a chat's lines as its people see it, without characters that a terminal would act on."""
+    """Yield the messages and acts of a chat as lines for a terminal, without control characters."""
     for one in _in_order(chat):
         if isinstance(one, Change):
             yield f"    \N{MIDDLE DOT} {printable(line_words(world, one))}"

@@ -1,4 +1,4 @@
-"""Every request in both directions, newest last: the bot's operations, and the events posted to it.
+"""Requests in both directions, newest last: the bot's operations, and the events posted to the bot.
 
 For display. The token and the bytes of uploads are not kept. Pure: times are arguments.
 """
@@ -15,10 +15,10 @@ from ..wire.rules import JsonValue
 from .strictness import Liberty
 
 KEPT: Final = 10_000
-# Limit of all kept bodies together, in bytes. Bodies of usual length take a sixth of this; the limit is for
-# bots with long texts.
+# Limit of all kept bodies together, in bytes. Only bots with long texts reach the limit: `KEPT` requests of
+# usual length have a sixth of this size.
 HELD: Final = 64 * 1024 * 1024
-# Longer bodies are cut: a keyboard with a hundred buttons is a tenth of this.
+# Number of bytes to which a longer body is cut. A keyboard with a hundred buttons has a tenth of this size.
 LONGEST: Final = 64 * 1024
 
 Way: TypeAlias = Literal["operation", "event"]
@@ -40,14 +40,14 @@ class RecordedCall:
     Attributes:
         way: ``operation`` for a request of the bot, ``event`` for a request of the platform.
         name: the operation's path, or the event's type.
-        at: wall milliseconds of its start.
-        body: the sent body; empty for uploads.
+        at: wall milliseconds of the request's start.
+        body: the request's body, cut to `LONGEST` bytes; empty for uploads.
         size: length of the whole body in bytes.
         status: HTTP status of the answer; None until the answer comes, or if no answer came.
         took: milliseconds until the answer, or until the request failed; None while in progress.
         note: description of the fault, if there was one.
         liberties: properties of the request that the interface doesn't promise to accept.
-        delivery: for an event, number of the `PostedEvent` whose attempt this is.
+        delivery: for an event, the number of its `PostedEvent`.
         held: number of kept bytes; known at the request's end.
         version: number of the request's newest change.
     """
@@ -73,7 +73,7 @@ class Numbered(Generic[OneT]):
     """Records by number, oldest first, with their changes.
 
     Attributes:
-        made: number of records so far, also of those that were dropped.
+        made: number of records so far, including dropped records.
         version: number of the newest change.
     """
 
@@ -94,7 +94,7 @@ class Numbered(Generic[OneT]):
         return one
 
     def drop(self, number: int) -> OneT:
-        """Remove a record, and return it."""
+        """Remove and return a record."""
         one = self.known.pop(number)
         self._changed.pop(one.version, None)
         return one

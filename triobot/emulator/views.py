@@ -18,16 +18,16 @@ from .world import User, World
 JsonObject = dict[str, JsonValue]
 
 SHOWN: Final = 50
-# Fields of a message that aren't JSON, or are shown elsewhere.
+# Fields of a message that `view_entry` converts separately, or that are shown elsewhere.
 _APART: Final = ("content", "reply_keyboard", "inline_keyboard", "form", "filled")
 _LONG: Final = re.compile(r"(?<![\d.])-?\d{16,}(?![\d.eE])")
 _TEXT_OR_LONG: Final = re.compile(rf'"(?:[^"\\]|\\.)*"|{_LONG.pattern}')
 
 
 def json_for_pages(value: JsonValue) -> str:
-    """Return a value as JSON text, with numbers of 16 digits or more, such as a room's, as strings.
+    """Return a value as JSON text. Integers of 16 digits or more, such as ids of rooms, become strings.
 
-    JavaScript would round these numbers.
+    JavaScript would round such integers.
     """
     text = compact_json(value)
     if _LONG.search(text) is None:
@@ -107,7 +107,7 @@ def view_entry(entry: ChatMessage) -> JsonObject:
 
 
 def view_change(change: Change) -> JsonObject:
-    """Return a change of the world as JSON, with its number and its kind."""
+    """Return an entry of the world's log as JSON, with number, time and kind."""
     told: JsonObject = {"seq": change.seq, "at": change.at, "kind": change.what.kind}
     if change.after is not None:
         told["after"] = change.after

@@ -70,7 +70,6 @@ class People:
         return iter(self._by_id.values())
 
     def add(self, user: User) -> None:
-        """Add a person, for example of another run."""
         self._by_id[user.id] = user
 
     def get(self, user_id: SenderId) -> User:
@@ -190,7 +189,7 @@ class World:
         return user
 
     def add_group(self, name: str, chat_id: ChatId | None = None) -> PlatformChat:
-        """Create a group without members; the bot is in it.
+        """Create a group with the bot, but without people.
 
         Raises:
             ImpossibleActError: the name or the id is taken.
@@ -234,7 +233,7 @@ class World:
                 self._chats[consequence.chat_id].lines.append(change)
 
     def stand(self, chat_id: ChatId, lines: Iterable[Change]) -> None:
-        """Replace a chat's lines by `lines`, perhaps of another run; each line gets a number of this run."""
+        """Replace the chat's lines by `lines`, perhaps of another run. Each line gets a new number."""
         chat = self._chats[chat_id]
         chat.lines.clear()
         for line in lines:
@@ -242,7 +241,7 @@ class World:
             chat.lines.append(attrs.evolve(line, seq=self.seq))
 
     def rewritten(self) -> None:
-        """Make readers of the log reload the whole state: the state was changed without an act."""
+        """Make readers of the log reload the whole state, after a change of the state without an act."""
         self.seq += 1
         self._log.clear()
 
@@ -261,7 +260,7 @@ class World:
         return "".join(self._chance.choices(_LETTERS, k=16))
 
     def catch_up(self, now: int) -> None:
-        """Carry out what has fallen due: uncaptured money is refunded."""
+        """Refund the uncaptured money that is due for a refund by `now`."""
         for bill, taking, due in self.bills.lapse(now, self.switches.verify_window):
             self.people.get(taking.payer).wallet[taking.currency] += taking.amount
             self.record(
