@@ -1,4 +1,4 @@
-"""Warnings for developers: code that works in development and causes trouble in production.
+"""Warnings for developers about code that works in development, but causes trouble in production.
 
 The setting `development` turns the warnings on. The logger ``triobot.development`` logs each warning once for
 each line of the author's code. The warnings never change a conversation's behaviour.
@@ -182,7 +182,7 @@ def _untaken(notice: Untaken) -> str:
 def foreign_line(frames: Sequence[tuple[FrameType, int]]) -> str | None:
     """Return the author's line that waits for something other than a chat operation, or None.
 
-    If frames of triobot follow the author's frames, the task waits for a chat operation.
+    A task waits for a chat operation if the author's frames have called frames of triobot.
     """
     rest = [(frame.f_code.co_filename, number) for frame, number in called_frames(frames)]
     if not rest or any(is_ours(file) for file, _ in rest):

@@ -1,4 +1,4 @@
-"""The error of requests about the past of conversations."""
+"""The error for failed requests about a conversation's past."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..errors import TriobotError
 
 @final
 class TravelError(TriobotError):
-    """A request about conversations' past that can't be answered; the text contains the reason.
+    """A request about a conversation's past can't be answered; the text contains the reason.
 
     Attributes:
         gone: whether the pass or branch is gone, but can be opened again.

@@ -1,7 +1,8 @@
 """Static checks of a route's source code: calls that cannot work as written.
 
-The checks cover the route's function and the author's functions that receive its chat. Names are resolved in
-the module's namespace, so ``from time import time`` is recognised too. No author code is executed.
+The checks cover the route's function, and the author's functions to which the route's function passes its
+chat. Names are resolved in the module's namespace, so ``from time import time`` is recognised too. No author
+code is executed.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ Found = tuple[str, str, str]
 
 
 def habits(handlers: Iterable[Callable[..., object]], *chats: type) -> Iterator[Found]:
-    """Yield the problems in these functions, and in the functions that receive their chat.
+    """Yield the problems in `handlers`, and in the author's functions to which handlers pass their chat.
 
     Args:
         chats: the classes whose methods are chat operations: `Chat` and `ChatRef`.
@@ -105,7 +106,7 @@ class _SourceReader(ast.NodeVisitor):
     def of(
         cls, function: Callable[..., object], place: int, operations: Collection[str]
     ) -> _SourceReader | None:
-        """Read an author's function that gets a chat as argument number `place`; None if unreadable."""
+        """Check an author's function with the chat as argument number `place`; None if unreadable."""
         code = cast("Any", function).__code__
         if not is_authors(code.co_filename):
             return None
@@ -127,7 +128,7 @@ class _SourceReader(ast.NodeVisitor):
     def _tell(self, node: ast.expr | ast.excepthandler, what: str, wrong: str) -> None:
         self.found.append((f"{self._file}:{node.lineno}", what, wrong))
 
-    # A nested function may be a step, and the only problem in a step is a missing await.
+    # A nested function may be a step. In a step, only a missing await is a problem.
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         """Skip the nested function."""

@@ -1,7 +1,7 @@
 """Serves past conversations read-only: the page's view, without routes that change anything.
 
-There is no platform and no bot, so no route can send, end or delete. The emulator's `RequestGuard` checks the
-requests, with a key of this server.
+There is no platform and no bot, so no route can send messages, end conversations or delete data. The
+emulator's `RequestGuard` checks the requests, with this server's key in place of the control token.
 
 ``GET /control/travel?after=`` returns conversations, oldest first, with the ``after`` of the next page, or
 null; ``about`` describes the inspected bot, store or export. The other routes are the read-only routes of
@@ -28,7 +28,7 @@ from .travel.routes import Place, Routes, add_looking
 from .travel.twins import Twins
 
 Listed: TypeAlias = Callable[[int], Awaitable[Mapping[str, JsonValue]]]
-"""Returns some conversations with numbers above the given number, in the route's format."""
+"""Returns the answer of ``GET /control/travel``; the argument is ``after``."""
 
 
 async def serve_inspector(

@@ -25,9 +25,9 @@ from ..emulator.views import JsonObject
 from ..errors import ConfigError
 from ..operator.loopback import file_of
 
-# Seconds between two writes: a kill -9 of the platform's process loses the changes of this time. A write of a
-# chat with thousands of messages takes long, so the next write comes after at least `_SHARE` times its
-# duration.
+# Minimum seconds between two writes. A kill -9 of the platform's process loses the changes since the last
+# write. A write of a chat with thousands of messages takes long, so the pause after a write is also at least
+# `_SHARE` times the write's duration.
 _EVERY: Final = 2.0
 _SHARE: Final = 20
 _MARKS: Final = 1_000
@@ -132,7 +132,7 @@ class SavedPlatform:
         )
 
     async def keep(self) -> None:
-        """Write changes to the file shortly after they happen, until cancelled."""
+        """Write the state to the file shortly after each change of the platform, until cancelled."""
         if self._path is None or self._exchange is None:
             return
         heard, written = 0, None

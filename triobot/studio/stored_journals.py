@@ -37,7 +37,7 @@ class StoredJournals:
             makes a new semaphore.
 
     Attributes:
-        marks: `marks` of the arguments.
+        marks: the argument `marks`.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class StoredJournals:
         return await self._lines({"ask": "journals.code"})
 
     async def end(self, conversation: int) -> None:
-        """Order the end of a conversation. The order is durable when this returns."""
+        """Order the end of a conversation. The order is durable when this method returns."""
         await self._lines({"ask": "journals.end", "conversation": conversation})
 
     async def has_payments(self, chat_id: int, conversation: int) -> bool:

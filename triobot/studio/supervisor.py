@@ -1,4 +1,4 @@
-"""Supervisor of the bot's process under ``triobot dev``: starts, restarts, kills, and forwards output.
+"""Supervisor of the bot's process under ``triobot dev``: starts and kills the process, forwards its output.
 
 One process runs at a time. After a process has ended by itself or was killed, a new process starts only when
 a person requests a restart or saves a file. A loop of failing starts would bury the first error.
@@ -41,8 +41,8 @@ _TELLING: Final = 40
 _STRIDE: Final = 5.0
 # Seconds from a stop request until the process is killed: the process's own grace period and a little more.
 _PATIENCE: Final = GRACE + 2.0
-# The terminal must not send Ctrl-C to the process, since the supervisor stops it. On Windows, the flag has
-# this effect; elsewhere, the process is in a session of its own.
+# Arguments that keep the terminal's Ctrl-C from the process, because the supervisor stops the process. On
+# Windows, a flag has this effect; on other systems, a separate session.
 _APART: Final[dict[str, Any]] = {
     "start_new_session": True,
     "creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
@@ -126,13 +126,16 @@ class BotSupervisor:
         }
 
     def report(self, reported: JsonObject) -> None:
-        """Store the bot's report, and announce a change."""
+        """Store the bot's report, and wake the pages if the report has changed."""
         if reported != self.reported:
             self.reported = reported
             self._tell()
 
     async def pass_time(self, milliseconds: int) -> None:
-        """Put the process's clocks forward. A process that starts later starts with the new time."""
+        """Put the process's clocks forward, and wait at most `_STRIDE` seconds until the due work is done.
+
+        A process that starts later starts with the new time.
+        """
         self._ahead = target = self._ahead + milliseconds
         await self._tell_time()
         with trio.move_on_after(_STRIDE):
@@ -142,7 +145,7 @@ class BotSupervisor:
     async def _tell_time(self) -> None:
         process = self._process
         if process is not None and process.stdin is not None:
-            # The process is ending; the next process starts with the new time.
+            # After these errors, the process is ending. The next process starts with the new time.
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 await process.stdin.send_all(b"%d\n" % self._ahead)
 
@@ -151,7 +154,7 @@ class BotSupervisor:
         return [one for one in self._lines if one[0] > after]
 
     def marks(self, since: int) -> Sequence[JsonObject]:
-        """Return kills, restarts and failures of the process; `since` is a time of the process's clock."""
+        """Return the process's kills, restarts and failures since `since`, wall ms of the process's clock."""
         return [mark for mark in self._marks if cast("int", mark["t"]) >= since]
 
     def _mark(self, what: str, **more: JsonValue) -> None:
@@ -189,7 +192,7 @@ class BotSupervisor:
         await trio.lowlevel.checkpoint()
 
     def keep_events(self, *, keep: bool) -> None:
-        """With `keep`, hold new events back for the next process; else pass events on again."""
+        """With `keep`, hold new events back for the next process; without `keep`, post events again."""
         self._keeps = keep
         self._wake()
 
@@ -254,7 +257,7 @@ class BotSupervisor:
             self._enter(self._ended(process.returncode))
 
     async def _opened(self, environ: Mapping[str, str]) -> trio.Process:
-        """Start a process. Its standard output carries its reports, and its error output all other output."""
+        """Start a process. The standard output carries reports, and the error output all other output."""
         listening = self._listening.fileno()
         return await trio.lowlevel.open_process(
             [*_BOT, self._target, str(listening) if HANDS_ON else f":{self._port}", str(self._ahead)],
@@ -288,7 +291,10 @@ class BotSupervisor:
         await self._end(process)
 
     async def _end(self, process: trio.Process) -> None:
-        """Ask the process to stop: by SIGTERM, or by closing its standard input on Windows. Else kill it."""
+        """Stop the process by SIGTERM, or on Windows by closing its standard input.
+
+        After `_PATIENCE` seconds, kill the process.
+        """
         if HANDS_ON:
             process.terminate()
         elif process.stdin is not None:

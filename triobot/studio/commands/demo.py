@@ -135,7 +135,7 @@ def _check_platform(platform: Emulator, transcript: Transcript) -> None:
 
 
 async def _check_bot(transcript: Transcript) -> None:
-    """Wait until the bot has no live conversation and no event left."""
+    """Wait until the bot has no live conversation and no unfinished event."""
     while True:
         now = bot.statistics()
         if not (now.live or now.store.inbox):

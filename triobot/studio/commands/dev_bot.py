@@ -47,7 +47,7 @@ from ...wire.ids import ChatId
 
 log: Final = logging.getLogger("triobot")
 
-# Seconds for running work to end before a reload: a reload should be quick.
+# Seconds in which running work may end when the process stops. Few, so that a reload is quick.
 GRACE: Final = 2.0
 LONGEST_LINE: Final = 4_000
 LONGEST_SAID: Final = 1 << 20
@@ -55,7 +55,7 @@ _LONGEST_WORDS: Final = 20_000
 HANDS_ON: Final = hasattr(socket, "AF_UNIX")
 """Whether descriptors can be inherited by a process on this system."""
 _OUTPUT, _ERROR_OUTPUT = 1, 2
-# A moment, in seconds, in which due work begins. A wait for requests in flight ends after `_MOMENTS` moments.
+# Seconds after which due work has begun. A wait for requests in flight ends after `_MOMENTS` times this time.
 _MOMENT: Final = 0.01
 _MOMENTS: Final = 200
 # Days for which the newest conversations that ended without an error are kept for inspection.
@@ -103,7 +103,7 @@ def _own_output() -> int:
 
 async def _from_parent() -> AsyncGenerator[bytes]:
     """Yield the parent's input from the standard input, until its end."""
-    # The process doesn't wait for this thread when it ends.
+    # The process ends without waiting for this thread.
     while chunk := await trio.to_thread.run_sync(os.read, 0, LONGEST_LINE, abandon_on_cancel=True):
         yield chunk
 
@@ -133,7 +133,7 @@ def _is_ours(error: BaseException) -> bool:
 
 
 def _tell_failure(said: int, error: Exception, name: str, chat_id: ChatId, reference: str) -> None:
-    """Send the parent an error's causes, with frames and variables. A journal contains only the messages."""
+    """Send the parent an error's causes, with frames and variables, which the journal doesn't contain."""
     causes = [one.__cause__ for one in leaves(error)]
     if reference and any(causes):
         words = [one and authors_words(one, variables=True)[:_LONGEST_WORDS] for one in causes]

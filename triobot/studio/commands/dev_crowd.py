@@ -1,8 +1,7 @@
-"""The process of a crowd under ``triobot dev``, started by ``python -m`` with this module and ``FD``; see
-`travel.crowds`.
+"""The process of a crowd under ``triobot dev``: ``python -m triobot.studio.commands.dev_crowd FD``.
 
-FD is a socket to the parent. The parent sends the crowd's plan as one line of JSON. The process sends lines
-of JSON back; the last one contains ``again`` or ``error``.
+See `travel.crowds`. FD is a socket to the parent. The parent sends the crowd's plan as one line of JSON. The
+process sends lines of JSON back; the last line contains ``again`` or ``error``.
 """
 
 from __future__ import annotations

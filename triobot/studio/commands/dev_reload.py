@@ -1,4 +1,4 @@
-"""Reload of ``triobot dev``: saved code is tried on the open conversations before the bot's process loads it.
+"""Reload of ``triobot dev``: try saved code on the open conversations, then load it into the bot's process.
 
 A conversation that doesn't fit the new code holds the reload: the process keeps the old code and takes events
 as before, until a person decides about each such conversation. Code that is saved before the decision is
@@ -86,12 +86,13 @@ class HeldReload:
         twins.may_take = self._may_take
         twins.why_not_take = self._why_not_now
         self._held: list[LeaseGuard] = []
-        # Conversations whose end was ordered. In some cases the next process carries out the order.
+        # Conversations that a person ordered to end. Some of them end only in the next process.
         self._ending: set[int] = set()
         self._starts = 0
         # Whether the loop runs only to replace a parked conversation: no new code was saved.
         self._at_once = False
-        # Why the newest code can't be loaded. The conversations in `_held` were tried under earlier code.
+        # Why the newest code can't be loaded; empty if it can. If it can't, the conversations in `_held` were
+        # tried under earlier code.
         self._broken = ""
         self._saved = trio.Event()
         self._trying = trio.CancelScope()
@@ -99,7 +100,7 @@ class HeldReload:
     # --- the page's view and commands
 
     def view(self) -> Sequence[JsonValue]:
-        """Return the conversations that hold the reload, with their differences; ``way`` is the decision."""
+        """Return the conversations that hold the reload as JSON, each with its difference and decision."""
         if self._at_once or self._bot.view()["starts"] != self._starts:  # a restart loaded the new code
             return []
         now: JsonObject = {"can_wait": self._runs, "broken": self._broken}
@@ -129,7 +130,7 @@ class HeldReload:
         self._chosen()
 
     async def take(self, branch: str) -> None:
-        """Replace a conversation by a branch in which the new code got the same answers; load the new code.
+        """Replace a conversation by a branch in which new code got the same answers; then load the new code.
 
         The replacement waits for the decisions about all other conversations that hold the reload. A parked
         conversation doesn't hold the reload, and is replaced at once.
@@ -318,7 +319,10 @@ class HeldReload:
         self._exchange.tell()
 
     async def _decided(self) -> bool:
-        """Wait until no conversation needs a decision; return False if a restart loaded the new code."""
+        """Wait until each conversation that holds the reload has ended, or has a replacement.
+
+        Returns False if a restart has loaded the new code.
+        """
         heard = 0
         while any(held.taking is None for held in self._held):
             with trio.move_on_after(_LOOKS):

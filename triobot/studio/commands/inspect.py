@@ -164,7 +164,7 @@ async def _ask_export(lines: Sequence[Answer], question: Question, tell: Tell) -
 
 
 def _noted(ask: Ask) -> Ask:
-    """Return `ask` with logging: the log names each chat whose texts are shown."""
+    """Return a function like `ask` that also logs each chat with texts that are shown, and the user."""
 
     async def noting(question: Question, tell: Tell) -> None:
         async def note(fields: Answer) -> None:

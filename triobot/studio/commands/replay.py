@@ -1,4 +1,4 @@
-"""``triobot replay``: replay a stored conversation under the current code, and show where it stands."""
+"""``triobot replay``: replay a stored conversation under the current code, and show its current line."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _frames(rerun: Rerun) -> list[tuple[str, FrameType]]:
 
 
 def _debug(frames: list[FrameType]) -> None:
-    """Open the debugger in the frames of suspended tasks, as after an error there."""
+    """Open the debugger in the frames of suspended tasks, as if an error had been raised there."""
     traceback: TracebackType | None = None
     for frame in reversed(frames):
         traceback = TracebackType(traceback, frame, frame.f_lasti, frame.f_lineno)

@@ -106,7 +106,7 @@ def again(target: str, plan: Plan) -> str:
 
 
 def unseen(bot: Bot, outcome: SimulationResult) -> dict[str, str]:
-    """Return the routes that never began, each with the name of its filter."""
+    """Return the names of the routes that never began, with the names of their filters."""
     return {route.name: route.filter.name for route in table_of(bot).routes if not outcome.routes[route.name]}
 
 

@@ -63,7 +63,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the bot on a platform of its own until the input ends."""
+    """Run the bot on a new platform until the input ends."""
     set_up_logging(debug=arguments.debug, level=logging.WARNING, brief=True)
     bot = load_bot(arguments.bot)
     if trio.run(until_signal, partial(_talk, bot)):
@@ -172,7 +172,8 @@ async def _read(prompt: str) -> str | None:
         return None
     if is_terminal(sys.stdin):
         print(prompt, end="", flush=True)
-    # Read without a buffer: a blocked reader would keep the buffer's lock, which the interpreter's end needs.
+    # Read without a buffer: a blocked reader would hold the buffer's lock, which the interpreter needs at
+    # exit.
     unbuffered = cast("RawIOBase", cast("BufferedReader", stdin.buffer).raw)
     line = await trio.to_thread.run_sync(unbuffered.readline, abandon_on_cancel=True)
     # An invalid byte is replaced, and the rest of the line is kept.

@@ -1,9 +1,9 @@
 """People's recorded answers, repeated in a branch. The branch continues from a notch, or runs new code from
 the start.
 
-A press is matched to a button by its key, and a submission to a form by its fields. A text is repeated if the
-open question seems to be the question that was answered. An answer without a match isn't repeated: the
-developer must decide.
+A press is repeated on a button with the same key, and a submission on a form with the same fields. A text is
+repeated if the open question seems to be the question that was answered. An answer without a match isn't
+repeated: the developer must decide.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ async def give(branch: LiveBranch, answer: PastAnswer, *, exactly: bool = True) 
 
     Args:
         exactly: whether the open question is known to be the question that was answered. If not, a text is
-            sent only if no question is open.
+            sent only if the chat shows no message of the bot.
 
     Raises:
         UnfitAnswerError: the screen shows nothing that fits `answer`.
@@ -252,10 +252,10 @@ async def _pay(branch: LiveBranch, notice: PaymentNotice) -> None:
 
 
 def _check_question(branch: LiveBranch) -> None:
-    """Check that no question is open: an open question would not be the question that was answered.
+    """Check that the chat shows no message of the bot: any such message may be another question.
 
     Raises:
-        UnfitAnswerError: the bot's newest message asks another question.
+        UnfitAnswerError: the chat shows a message of the bot.
     """
     newest = next((entry for entry in _entries(branch)), None)
     if newest is None:

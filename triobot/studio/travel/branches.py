@@ -1,13 +1,13 @@
-"""A branch: a conversation continues from a notch in another way, on the real runtime, in virtual time.
+"""A branch: another continuation of a conversation from a notch, on the real runtime, in virtual time.
 
 A branch starts the bot as after a restart, at the time of the notch. The store in memory contains the journal
-up to the notch, and the emulated platform contains the chat. A branch begins where no payment is under way,
-because a journal lacks the ledger's rows: from a notch within a charge, the branch begins before the charge,
+up to the notch, and the emulated platform contains the chat. A journal lacks the ledger's rows, so a branch
+can't begin while a payment is under way. From a notch within a charge, the branch begins before the charge,
 and the code charges again. A branch sends nothing to the outside and changes nothing outside. The branch is
 discarded when the block of `open_branch` ends.
 
-No time passes between two calls. The clock of the surrounding program jumps when all tasks wait, so the
-program must wait for the branch in a thread (`triobot.testing.virtual`).
+No time passes between two calls if the caller waits in a thread: virtual time jumps when all tasks wait, but
+not while a task waits for a thread (`triobot.testing.virtual`).
 """
 
 from __future__ import annotations
@@ -180,9 +180,9 @@ class LiveBranch:
         """Return the chat as its people see it, oldest first: messages, and lines for other changes.
 
         ``kind`` is one of ``message``, ``press``, ``form``, ``money``, ``answer`` (to a press), ``join``,
-        ``leave`` and ``time``. A message has the control API's format, with all its versions as ``said``.
-        ``time`` means that the developer let ``seconds`` pass, at least 1. ``new`` is whether the line comes
-        from the branch.
+        ``leave`` and ``time``. A message has the control API's format; ``said`` contains all versions of the
+        message. A line ``time`` means that the developer let ``seconds`` pass; times below 1 s get no line.
+        ``new`` is whether the line comes from the branch.
         """
         found: list[tuple[int, JsonObject]] = []
         said: dict[int, list[JsonValue]] = {}
@@ -241,9 +241,11 @@ class LiveBranch:
     # --- the developer's acts
 
     async def act(self, name: str, given: Mapping[str, Any], user_id: int | None = None) -> Any:
-        """Act as a person in the app, and wait until the bot has answered; see the emulator's control API.
+        """Carry out a person's act in the app, and wait until the bot has nothing left to do.
 
         Args:
+            name: name of the act in the emulator's control API.
+            given: arguments of the act.
             user_id: the person who acts; by default the chat's first person.
 
         Raises:
@@ -280,7 +282,7 @@ class LiveBranch:
         await self.settle()
 
     async def returns(self, value: object, step: int | None = None) -> None:
-        """Make a step return `value`; without `step`, the first waiting step.
+        """Make the waiting step number `step` return `value`; by default the first waiting step.
 
         Raises:
             LocalProtocolError: no such step waits, or the value can't be recorded.
@@ -289,7 +291,7 @@ class LiveBranch:
         await self.settle()
 
     async def raises(self, kind: str, text: str = "", step: int | None = None) -> None:
-        """Make a step raise an error of class `kind`; without `step`, the first waiting step.
+        """Make the waiting step number `step` raise a `kind` error; by default the first waiting step.
 
         Raises:
             LocalProtocolError: no such step waits.
@@ -298,7 +300,9 @@ class LiveBranch:
         await self.settle()
 
     async def runs(self, step: int | None = None) -> None:
-        """Run a step's real code, which may reach the outside world; without `step`, the first waiting step.
+        """Run the real code of the waiting step number `step`; by default of the first waiting step.
+
+        The code may reach the outside world.
 
         Raises:
             LocalProtocolError: no such step waits.
@@ -312,7 +316,10 @@ class LiveBranch:
         self.failures.append(Broke(error, authors_words(error, variables=True)))
 
     async def settle(self) -> None:
-        """Let time pass until the bot has nothing left to do, or a step waits for the developer."""
+        """Let time pass until the bot has nothing left to do, or a step waits for the developer.
+
+        At most `PATIENCE` seconds pass.
+        """
         with trio.move_on_after(PATIENCE):
             while True:
                 await wait_all_tasks_blocked()
@@ -358,12 +365,13 @@ async def open_branch(
     Args:
         stored: the conversation's journal.
         beside: journals of the chat's other conversations, which are restored as of the notch too.
-            Conversations that then waited for a payment, or gave its goods, are left out.
-        group: whether the chat is a group; None derives it from the journal.
-        settings: the bot's settings, of which the branch replaces some; None: the defaults.
+            Conversations that at that time waited for a payment, or gave a payment's goods, are left out.
+        group: whether the chat is a group; None: decide by the journal.
+        settings: the bot's settings; the branch uses only those that the bot's code reads. None: the
+            defaults.
         numbers: the branch's messages get numbers above this number.
         asks: names of step functions whose recorded results aren't used: the developer decides the outcomes.
-        sent: the words that were sent, by operation; the current code may have other words.
+        sent: texts of the sent messages, by operation; the current code may have other texts.
 
     Raises:
         ConfigError: there is no such notch, the conversation is a payment's aside, or time isn't virtual.
@@ -446,7 +454,7 @@ def _settings_of(settings: Settings, exchange: Exchange) -> Settings:
 
 
 def _gives(stored: Stored) -> bool:
-    """Whether a conversation is the aside for a payment."""
+    """Whether a conversation is the aside that gives a payment's goods."""
     event = asked_of(read_opening(stored.records[0]).event)
     return isinstance(event, Call) and isinstance(event.value, Captured)
 
@@ -461,7 +469,7 @@ def _by(stored: Stored, at: int) -> Stored | None:
 
 
 def _behind(stored: Stored, past: Past) -> Sequence[Record]:
-    """Return the turns recorded after the notch."""
+    """Return the records that begin the turns after the notch."""
     then = past.stored if stored is past.whole else _by(stored, past.at)
     many = 0 if then is None else len(notch_starts(then.records))
     return [stored.records[place] for place in notch_starts(stored.records)[many:]]
@@ -503,7 +511,7 @@ async def _planted(past: Past, stage: ChatStage, beside: Sequence[Stored], build
 
 
 def written_down(stored: Stored) -> list[Write]:
-    """Return the writes that restore a conversation as unfinished, so that the bot revives it at once."""
+    """Return the writes that restore a conversation as unfinished, which makes the bot revive it at once."""
     row, records = stored.row, tuple(map(encode_record, stored.records))
     begin = BeginConversation(
         row.id, row.chat_id, row.route, row.version, row.started_at, row.kind, row.sender_id, row.key

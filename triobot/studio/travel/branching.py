@@ -1,7 +1,7 @@
 """The branches in a process that replays journals.
 
-Each branch has a thread, and a clock that stops between acts. An act runs in its branch's thread, and the
-answer is the branch's state afterwards. At most three branches are open.
+Each branch has a thread, and a clock that stops between acts. An act runs in its branch's thread, and is
+answered with the branch's new state. At most three branches are open.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class _Thread:
                     answer.put(error)
 
     async def ask(self, work: Work) -> Any:
-        """Run `work` in the branch's thread, and return or raise its outcome.
+        """Run `work` in the branch's thread, and return or raise the outcome of `work`.
 
-        Raises: the error that prevented the opening of the branch.
+        Raises: also the error that prevented the opening of the branch.
         """
         answer: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._asked.put((work, answer))
@@ -84,7 +84,7 @@ class _Thread:
 
 @final
 class Branching:
-    """Opens branches of one bot, and passes the developer's acts on to them."""
+    """The open branches of one bot. Opens branches, and carries out the developer's acts in branches."""
 
     def __init__(self, bot: LoadedBot) -> None:
         self._bot = bot
@@ -217,7 +217,7 @@ async def _do(
 
 
 def view(id: str, branch: LiveBranch, same: SameAnswers | None) -> JsonObject:
-    """Return the branch's state: chat, people, waiting lines of code, and effects that would have left."""
+    """Return the branch's state as JSON: chat, people, waits of the code, effects that would have left."""
     past, world = branch.past, branch.exchange.world
     chat = world.chat(past.chat_id) if is_chat(past.chat_id) else None
     return {

@@ -17,7 +17,7 @@ from ...errors import ConfigError
 
 
 def take_modules_from(sources: Sequence[tuple[str, str]], bot: str) -> str:
-    """Import the author's modules from `sources` from now on; return the bot's target among them.
+    """Import the author's modules from `sources` from now on; return the target of the bot in `sources`.
 
     Args:
         sources: names and texts of the modules.

@@ -1,4 +1,4 @@
-"""Start a child process with a socket to it; both ends exchange lines of JSON."""
+"""Start of a child process. Parent and child exchange lines of JSON over a socket."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import TravelError
 async def start_child(
     command: Sequence[str], environ: Mapping[str, str]
 ) -> tuple[trio.Process, trio.SocketStream]:
-    """Start a process. The last argument of its command line is the descriptor of its end of the socket.
+    """Start a process, and append the descriptor of the child's end of the socket to the command line.
 
     Raises:
         TravelError: on this system, a process can't inherit an open socket.

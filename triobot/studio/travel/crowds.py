@@ -1,4 +1,4 @@
-"""A simulated crowd beside the real bot: starts the process with the random people, and reads its results."""
+"""A simulated crowd beside the real bot: starts the process with the random people, and reads the results."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _LONGEST: Final = 256 * 1024 * 1024
 
 @final
 class CrowdProcess:
-    """Runs crowds.
+    """The process that simulates a crowd of random people; one crowd at a time.
 
     Args:
         command: command line of the process; the descriptor of its socket is appended.
         environ: complete environment of the process.
         bot: ``MODULE:BOT``.
         tell: called after each change of the crowd's state.
-        nursery: returns the nursery for the task that accompanies a crowd.
+        nursery: returns the nursery for the task that reads a crowd's results.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class CrowdProcess:
         return self._crowd
 
     def let_in(self, plan: Mapping[str, JsonValue]) -> None:
-        """Start a crowd with a bot of its own, beside the real bot.
+        """Start a crowd with a second instance of the bot, beside the real bot.
 
         Raises:
             TravelError: a crowd is running, or the nursery isn't open yet.

@@ -1,8 +1,8 @@
-"""Isolation of a branch: messages, signals and data for other places go to a list and reach no one.
+"""Isolation of a branch: messages, signals and data for other places are listed, and not delivered.
 
 The branch has its own platform and its own store, with the branch's chat. Platform and store also keep
-messages and data for other places, so that the code finds its own writes. But these messages reach no one,
-and start no conversation.
+messages and data for other places, so that the code can read its own writes. But these messages reach no
+person, and start no conversation.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Fence:
         return True
 
     def wrote(self, writes: Sequence[Write]) -> None:
-        """Add the broadcasts, and the data of other places, among these writes to the list."""
+        """List the broadcasts and the data of other places in `writes`."""
         self._look()
         for write in writes:
             match write:
@@ -127,7 +127,7 @@ class Fence:
     def welcome(self, operation: Operation[object]) -> None:
         """Create an operation's recipient and message on the branch's platform, if either is missing.
 
-        Recipient and message may be older than the journals, which then don't contain them.
+        The journals contain no recipients and messages that are older than the journals.
         """
         recipient: Recipient | None = getattr(operation, "chat_id", None)
         message_id: MessageId | None = getattr(operation, "message_id", None)
@@ -169,7 +169,7 @@ def _row_of(arrival: Arrival) -> InboxRow:
 
 @final
 class FencedStore:
-    """A branch's store, which delivers no events for other places."""
+    """A branch's store. Events for other places are listed, and not stored in the inbox."""
 
     def __init__(self, inner: Store, fence: Fence) -> None:
         self._inner = inner

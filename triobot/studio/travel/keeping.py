@@ -1,8 +1,8 @@
 """Writes a notch or a branch as a pytest file that uses the test kit.
 
 The file repeats people's acts, the bot's messages, the passing of time, kills, payments and the results of
-steps. All user-written text goes through `repr`, so that a text can't become code. Before the file counts as
-saved, a process of its own runs it in an empty folder (`outside.run_test`).
+steps. All user-written text goes through `repr`, so that a text can't become code. Before the file is saved,
+a separate process runs the test in an empty folder (`outside.run_test`).
 """
 
 from __future__ import annotations
@@ -146,7 +146,6 @@ class _Written:
         return self._past.at if self._branch is None else self._branch.now
 
     def text(self) -> str:
-        """Return the file's text."""
         lines = list(self._timed(sorted(self._lines(), key=lambda line: line.seq)))
         steps = list(self._steps())
         people = list(self._people())
@@ -423,9 +422,9 @@ class _Written:
         return next(iter(self._names.values()), "nobody")
 
     def _timed(self, lines: Sequence[_Line]) -> Iterator[str]:
-        """Yield the lines with waits between them, so that each act comes at its exact time.
+        """Yield the lines, with waits between the lines, so that each act comes at its exact time.
 
-        A check for an immediate message stands after the next wait, since even such a message takes a little
+        A check for an immediate message comes after the next wait, since even such a message takes a little
         time.
         """
         clock, at_once = self._began, list[str]()

@@ -2,8 +2,8 @@
 
 A notch is recorded when all tasks are blocked, before the replay begins the journal's next turn. A notch
 contains the operations in which the conversation's tasks wait, the author's lines with their variables, the
-open blocks, the chat's data, and the messages sent in the turn. A page gets only the differences from the
-previous notch, see `changes`.
+open blocks, the chat's data, and the messages sent in the turn. A page gets the first notch as a whole, and
+of each later notch only the differences from the previous notch (see `changes`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ from .values import PLAIN, shown
 
 FORMAT: Final = 1
 SECONDS: Final = 2.0
-"""Processor seconds after which a notch reads only the variables of branches that ran in the turn."""
+"""Processor time in seconds, after which a notch reads only the variables of branches that ran in the turn.
+"""
 CAUSES: Final = 8
 """Maximum depth of an error's causes that are shown."""
 FRAMES: Final = 50
@@ -94,7 +95,9 @@ class _Strand:
 @final
 @guarded
 class NotchState:
-    """A conversation's state at a notch, in the format of `docs/travel.schema.json`. Equal parts are shared.
+    """A conversation's state at a notch, in the format of `docs/travel.schema.json`.
+
+    Successive states share equal parts.
 
     Attributes:
         parked: the waits of the branches.
@@ -111,7 +114,7 @@ class NotchState:
     v: dict[str, list[dict[str, str]]] = attrs.field(factory=lambda: dict[str, list[dict[str, str]]]())
 
     def told(self) -> JsonObject:
-        """Return the whole state."""
+        """Return the whole state as JSON."""
         return attrs.asdict(self, recurse=False)
 
 
@@ -158,7 +161,7 @@ class Notches(Onlooker):
             the journal are shown.
 
     Attributes:
-        notches: the turns, each without the state behind it.
+        notches: the turns, each without the state at the turn's end.
         states: the state at each notch.
         sources: the author's files, in the order of their numbers.
     """
@@ -219,7 +222,8 @@ class Notches(Onlooker):
         given = run.journal.given
         if self._over or given < len(self.notches):
             return
-        # A variable's own code may run here and draw random numbers, so the branches' counts are restored.
+        # A variable's own code, such as `__repr__`, may run here and draw random numbers. Each draw uses up an
+        # id, so the branches' counts of ids are restored.
         branches = run.branches
         counts = [branch.count for branch in branches]
         while len(self.notches) < given:
@@ -279,7 +283,7 @@ class Notches(Onlooker):
         self.states.append(self._standing)
 
     def marks(self, changed: Collection[str]) -> JsonObject:
-        """Mark the sent messages in `changed` as reworded; return their current words by operation.
+        """Mark the sent messages in `changed` as reworded; return their current texts, by operation.
 
         Args:
             changed: operations whose words have another digest than the recorded words.
@@ -452,7 +456,6 @@ class Notches(Onlooker):
         return NotchState(parked, blocks, self._data_after(run.view), lines, variables)
 
     def _read(self, seen: _Strand, texts: dict[int, str]) -> None:
-        """Read the variables of a branch's frames."""
         found = [self._texts(frame, texts) for frame, _ in seen.frames]
         if found != seen.texts:
             seen.texts = found
@@ -516,7 +519,10 @@ class Notches(Onlooker):
 
 
 def variables_of(frame: FrameType) -> dict[str, object]:
-    """Return the variables of a frame. For a room or chat, add its event; for a chat, also add its sender."""
+    """Return the variables of a frame.
+
+    For each room or chat, add the variable ``NAME.event``; for each chat, also ``NAME.sender``.
+    """
     found: dict[str, object] = {}
     for name, value in frame.f_locals.items():
         found[name] = value

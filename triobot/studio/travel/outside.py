@@ -27,7 +27,7 @@ SECONDS: Final = 60.0
 
 @contextmanager
 def real_time() -> Generator[None]:
-    """Let real time pass while the block runs: a step waits for sockets and real clocks."""
+    """Run the clock in real time while the block runs, because a step waits for sockets and real clocks."""
     clock = trio.lowlevel.current_clock()
     if not isinstance(clock, MockClock):
         yield

@@ -1,4 +1,4 @@
-"""Passes: a journal is replayed from its first record to its last, with a notch at each turn.
+"""Passes: replays of a journal from the first record to the last, with a notch at each turn.
 
 The result is a `Passed`: a head that describes the whole pass, and the notches. A pass has a limit in real
 time. Code that exceeds the limit is interrupted, even in a loop without awaits, and the head names the line.
@@ -49,7 +49,7 @@ class Passed:
 
     Attributes:
         head: description of the pass, see `docs/travel.schema.json`.
-        turns: the turns, each without the state behind it.
+        turns: the turns, each without the state at the turn's end.
         states: the state at the end of each turn.
         texts: the sources, in the order of their numbers.
         standing: the point at which the replay ended.
@@ -67,7 +67,7 @@ class Passed:
     reworded: Sequence[str] = ()
 
     def window(self, start: int, end: int) -> Iterator[JsonObject]:
-        """Yield the notches from `start` until before `end`: the first complete, the others as changes.
+        """Yield the notches from `start` to `end` (exclusive): the first complete, the others as changes.
 
         Args:
             start: number of the first notch.
@@ -102,7 +102,7 @@ async def run_pass(
         seconds: limit of the replay, in real seconds.
         variables: after this many seconds, a notch reads only the variables of branches that ran in the turn.
         write: returns the text of a variable.
-        set_by: total adjustment of the replay's clock; None if the clock wasn't set after the last turn.
+        set_by: total milliseconds by which the clock was set; None if it wasn't set after the last turn.
         sources_from, knows: as for `Notches`.
         fills: whether to add notches for turns that the replay doesn't reach.
         comparison: comparison with the build that recorded the journal, if the code is another build.
@@ -151,7 +151,7 @@ def _passed(capture: Notches, stored: Stored, rerun: Rerun, *, fills: bool) -> P
 
 
 def _cut(passed: Passed) -> Passed:
-    """Return a pass without its notches before the first shown one."""
+    """Return the pass without the notches before the first shown notch."""
     first = cast("int", passed.head["first"])
     return attrs.evolve(passed, turns=passed.turns[first:], states=passed.states[first:])
 

@@ -1,4 +1,4 @@
-"""The state at a notch: the journal up to the notch, and the chat as its people saw it.
+"""The state at a notch: the journal up to the notch, and the chat as people saw it.
 
 A notch is the conversation's start, or a turn: a record that begins the turn, and the turn's other records. A
 journal has only the events and the outcomes of operations. A replay of the code, without effects, adds the
@@ -148,7 +148,7 @@ class Past:
         at: time of the turn, in wall milliseconds.
         sent: operations passed to the outbox, by operation id.
         data: values of the chat's data that the conversation read or wrote, by key; None for a missing value.
-        before_charge: the last notch before the charge that is under way at the notch; None if none is.
+        before_charge: the last notch before the charge that is under way; None if no charge is under way.
         ended: whether the conversation has ended.
     """
 
@@ -178,7 +178,7 @@ async def look_back(
     by_then, heard = up_to(stored, notch), _Heard()
     services = dry_services_of(bot, settings or Settings())
     async with open_rerun(services, table_of(bot), by_then, group=group, look=heard) as rerun:
-        # Read before the replay is closed, since its end also ends the charges.
+        # Read before the end of the replay, because the end of the replay also ends the charges.
         parts, before_charge = rerun.divergence, heard.before_charge
     if parts is not None:
         raise NondeterminismError(
@@ -199,7 +199,7 @@ async def is_charging(bot: Bot, stored: Stored, settings: Settings) -> bool:
 
 @final
 class _Heard(Onlooker):
-    """Collects the reports of a replay.
+    """Onlooker that collects a replay's sent operations, data and charges.
 
     Attributes:
         sent: operations passed to the outbox, by operation id, in order.
@@ -230,12 +230,12 @@ class _Heard(Onlooker):
 
     @property
     def before_charge(self) -> int | None:
-        """The last notch before the charge that is under way; None if none is."""
+        """The last notch before the charge that is under way; None if no charge is under way."""
         return self._free if self.charging else None
 
 
 def _data_of(by_then: Stored, whole: Stored, heard: _Heard) -> dict[str, str | None]:
-    """Return the chat's data at the notch: values accessed before its end, and values first read later."""
+    """Return the chat's data at the notch: values accessed up to the notch, and values first read later."""
     later: dict[str, str | None] = {}
     known = {id(record) for record in by_then.records}
     for record in whole.records:

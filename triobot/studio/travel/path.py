@@ -28,7 +28,7 @@ MOST: Final = 500
 """Maximum number of lines in a path; later lines are dropped."""
 
 Path: TypeAlias = Sequence[tuple[int, int]]
-"""Number of the source and number of the line, in the order in which the lines first ran in the turn."""
+"""Lines, each as source number and line number, in the order in which the lines first ran in the turn."""
 
 
 async def paths_of(
@@ -55,7 +55,7 @@ async def paths_of(
 
 @final
 class _LineTracer(Onlooker):
-    """Traces lines, and assigns each line to the turn in which it ran.
+    """Traces lines of code, and assigns each line to the turn in which the line ran.
 
     Attributes:
         paths: the paths, in the order of the turns.

@@ -1,8 +1,8 @@
 """The processes of a bot's twins; a twin replays journals, see `twin`.
 
-One twin has loaded the present code, and another twin waits for the next code. A twin that exceeds its time
-to answer is killed. When the code changes, the waiting twin loads the new code. The twin with the previous
-code stays until the next change, for the passes that are open.
+One twin has loaded the present code, and another twin waits for the next code. A twin that doesn't answer
+within `SECONDS` is killed. When the code changes, the waiting twin loads the new code. The twin with the
+previous code stays until the next change, for the passes that are open.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class TwinProcess:
             await self.process.wait()
 
     async def hear(self) -> None:
-        """Pass on the process's answers until it ends."""
+        """Pass the process's answers to the waiting requests, until the process ends."""
         try:
             async with aclosing(lines_of(self._line, _LONGEST)) as lines:
                 async for line in lines:
@@ -125,8 +125,8 @@ class TwinPool:
         self._nursery: trio.Nursery | None = None
         self._waiting: TwinProcess | None = None
         self._taken = trio.lowlevel.ParkingLot()
-        # Twins that have loaded code: the code of a version; or an earlier build, by the digests of its
-        # sources. The most recently used build is the last.
+        # The twins that have loaded code. The key is a number for a version of the present code, and the
+        # digests of the sources for an earlier build. The most recently used build is the last.
         self._loaded: OrderedDict[int | frozenset[str], TwinProcess] = OrderedDict()
         self._loading = trio.Lock()
         self._version = 0
@@ -155,7 +155,7 @@ class TwinPool:
             self._nursery = None
 
     def changed(self) -> None:
-        """Use the new code for everything opened from now on."""
+        """Use the new code for the passes and branches that are opened from now on."""
         self._version += 1
         for key, old in self._loaded.items():
             if isinstance(key, int) and key < self._version - 1:
@@ -211,7 +211,7 @@ class TwinPool:
     async def build(
         self, digests: frozenset[str], code: Sequence[JsonObject], needed: Sequence[TwinProcess] = ()
     ) -> TwinProcess:
-        """Return the process with an earlier build. End the least recently used others, except `needed`."""
+        """Return the twin with an earlier build. Kill the least recently used other ones, except `needed`."""
         async with self._loading:
             if (twin := self._loaded.get(digests)) is None or twin.dead:
                 sources = [[told["name"], told["text"]] for told in code if told.get("source") in digests]

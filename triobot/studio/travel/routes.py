@@ -93,12 +93,12 @@ _TAKES: Final[Mapping[str, tuple[str, ...]]] = {
 Place: TypeAlias = Mapping[str, str]
 """The variable parts of a request's address."""
 Answer: TypeAlias = "Callable[[Asked, Place], JsonValue | Awaitable[JsonValue]]"
-"""Answers a request with these keys."""
+"""Handler of a request; returns JSON, or an awaitable of JSON."""
 
 
 @final
 class Routes:
-    """Routes of one blueprint, whose answers are JSON or other text, compressed."""
+    """Routes of one blueprint. The responses are JSON or other text, compressed if the client accepts it."""
 
     def __init__(self, name: str, prefix: str) -> None:
         self.blueprint = Blueprint(name, __name__, url_prefix=prefix)
@@ -109,7 +109,7 @@ class Routes:
         """Add a route.
 
         Args:
-            names: keys that a request may have: in the body of a POST, else in the address.
+            names: keys that a request may have: in the body of a POST, else in the query.
             kind: content type of the response. For JSON, `answer` returns the value to encode; for another
                 type, `answer` returns the text of the response.
         """
@@ -156,7 +156,7 @@ def add_looking(routes: Routes, looks: Twins, can: Collection[str] = ()) -> None
     """Add the read-only routes.
 
     Args:
-        can: kinds of requests that the page can send beside these routes, such as ``branch``.
+        can: kinds of requests that the page can send in addition to these routes, such as ``branch``.
     """
 
     async def conversations(_: Asked, at: Place) -> JsonValue:

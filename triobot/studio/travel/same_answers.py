@@ -46,7 +46,7 @@ class Replacement:
         conversation: number of the replaced conversation.
         journal: the new journal; None if the conversation has ended.
         chat: the chat as its people see it; None for a room.
-        asks_money: whether the conversation has payments. Such a conversation replaces no other.
+        asks_money: whether the conversation has payments, and so can't replace the stored conversation.
         data: the chat's data.
         at: time at which the conversation continues, in wall milliseconds.
     """
@@ -67,7 +67,7 @@ class Replacement:
 
 
 def replacement_of(told: Mapping[str, Any]) -> Replacement:
-    """Return the replacement that `SameAnswers.replacement` described.
+    """Convert the JSON that `SameAnswers.replacement` returned.
 
     Raises:
         UnreadableWorldError: another version of triobot described the conversation.
@@ -116,13 +116,13 @@ class SameAnswers:
             await self.go_on()
 
     async def leave_out(self) -> None:
-        """Skip the next answer, and go on."""
+        """Skip the next answer, and then call `go_on`."""
         del self.left[:1]
         await self.go_on()
 
     async def _give_next(self, *, exactly: bool) -> None:
         branch, answer = self.branch, self.left[0]
-        # The developer may leave this late answer out, so no time passes before it yet.
+        # The developer may skip this late answer. So before the decision, no time passes.
         is_open = answer.is_late and not exactly and not await self._asks_the_same(answer)
         if not is_open and (later := answer.at - branch.now) > 0 and not branch.asked:
             await branch.waits(later / 1000)

@@ -38,7 +38,9 @@ _TIDY: Final = "tidy "
 _DRAIN: Final = "drain "
 _FILE: Final = re.compile(r"/files/([A-Za-z0-9]+)/")
 _UNTOLD: Final = 10**12
-"""Rebuilt messages of people get numbers above this number, since an event lacks the number of its message.
+"""People's messages get numbers above this number if the next numbers belong to messages of the bot.
+
+The event of a message lacks the message's number.
 """
 
 
@@ -47,7 +49,7 @@ class ChatStage:
     """Rebuilds a conversation's chat on an empty platform.
 
     Args:
-        sent: the words that were sent, by operation; the current code may have other words.
+        sent: texts of the sent messages, by operation; the current code may have other texts.
 
     Attributes:
         people: the people who acted, by sender id; the key None is for a person without an id.
@@ -82,7 +84,7 @@ class ChatStage:
 
     def _populate(self, senders: Sequence[Sender]) -> PlatformChat:
         world = self._world
-        # Some platforms omit people's names.
+        # If the journal's events have no senders, this platform's events have none either.
         world.switches = attrs.evolve(world.switches, senders=bool(senders))
         chat = world.add_group(f"chat{self._chat_id}", self._chat_id) if self.group else None
         heard: Sequence[Sender | None] = senders or [None]
@@ -151,7 +153,7 @@ class ChatStage:
         perform(world, operation, at)
 
     def _with_files(self, operation: SendMessage | EditMessage) -> SendMessage | EditMessage:
-        """Add a message's file to the platform, or a description of the file."""
+        """Return the message with a file that the platform has: an unknown file becomes an empty upload."""
         content, uploads = operation.content, self._world.uploads
         if not isinstance(content, Media) or uploads.knows(content.source):
             return operation
@@ -266,7 +268,7 @@ def events_of(record: Record) -> Sequence[Event]:
 
 
 def sent_in(record: Record) -> Sent | None:
-    """Return the platform's answer to the message of this record; None if the record has none."""
+    """Return the platform's answer to a sent message from the message's record; None for other records."""
     if record[0] != DONE or not isinstance(record[5], dict) or "sent" not in record[5]:
         return None
     return cast("Sent", CODEC.value_of(record[5]))

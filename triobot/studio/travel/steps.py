@@ -2,8 +2,8 @@
 
 A step may call an outside service, so no step runs by itself. A step gets its recorded result if the journal
 after the notch has the same function with the same arguments. Otherwise the branch stops, and the developer
-decides. The developer also decides after a recorded error, since its cause may be fixed by now, and for all
-functions that the developer has named.
+decides. The developer also decides after a recorded error, since the error's cause may be fixed by now, and
+for all functions that the developer has named.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Steps:
     # --- the developer's decisions
 
     def returns(self, number: int | None, value: object) -> None:
-        """Make a step return `value`; if `number` is None, the first waiting step.
+        """Make the waiting step `number` return `value`; None is the first waiting step.
 
         Raises:
             LocalProtocolError: no such step waits, or the value can't be recorded.
@@ -150,7 +150,12 @@ class Steps:
         self._answer(self._asked(number), "returned", value)
 
     def raises(self, number: int | None, kind: str, text: str = "") -> None:
-        """Make a step raise an error: of a class that the step declares, a builtin class, or StepError.
+        """Make a waiting step raise an error of class `kind`; a number None is the first waiting step.
+
+        Args:
+            kind: name of an error class that the step declares, or of a builtin class. An error of another
+                class is raised as StepError.
+            text: the error's message.
 
         Raises:
             LocalProtocolError: no such step waits.
@@ -164,7 +169,7 @@ class Steps:
             self._answer(asked, "raised", StepError(kind, text))
 
     def runs(self, number: int | None) -> None:
-        """Run a step for real, in real time, with its resources open.
+        """Run the code of a waiting step, in real time and with the step's resources open.
 
         Raises:
             LocalProtocolError: no such step waits.
@@ -211,5 +216,6 @@ class Steps:
 def _is_same(recorded: str, call: StepCall) -> bool:
     if differs(recorded, call.print):
         return False
-    # A placeholder's name begins with the resource, not with the class, so only the last part is compared.
+    # A placeholder's name begins with the resource, not with the class. So only the last parts of the names
+    # are compared.
     return recorded.partition(" ")[0].rpartition(".")[2] == name_of(call).rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""Shows a replaced conversation on the platform's chat."""
+"""Shows the replacement of a conversation in the platform's chat."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from .staging import events_in, sent_in
 
 
 def show_instead(world: World, before: Stored, instead: Replacement, now: int) -> None:
-    """Replace a conversation's messages in its chat by the messages of its replacement.
+    """Replace a conversation's messages in the chat by the messages of the replacement.
 
-    The conversation's messages, and people's messages since its start, are removed. Earlier
-    messages stay, and so do the bot's messages from other conversations. A line in the chat marks the
-    replacement.
+    The conversation's messages, and people's messages since the conversation's start, are removed. Earlier
+    messages and the bot's messages from other conversations stay. A line in the chat marks the replacement.
 
     Args:
         before: the replaced conversation.
@@ -38,7 +37,7 @@ def show_instead(world: World, before: Stored, instead: Replacement, now: int) -
 
 
 def _gone(chat: PlatformChat, before: Stored) -> set[MessageId]:
-    """Return the messages that the conversation sent or received."""
+    """Return the ids of the messages that the conversation sent or received."""
     sent = {sent.id for sent in map(sent_in, before.records) if sent is not None}
     gone = {
         entry.id

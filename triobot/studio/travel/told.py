@@ -1,6 +1,6 @@
 """A conversation's events and sent operations as JSON for the page. Pure.
 
-Messages have the emulator's format (`emulator.views`), so that the page draws both with the same code.
+Messages have the emulator's format (`emulator.views`), so that the page needs no other code to draw messages.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def cut(text: str) -> str:
 
 
 def told_event(event: object) -> JsonObject:
-    """Return an event with its kind, sender and contents."""
+    """Return an event as JSON, with kind, sender and contents."""
     told: JsonObject = {"what": "event", "from": None, "name": "", "text": ""}
     sender = getattr(event, "sender", None)
     if isinstance(sender, Sender):
@@ -114,7 +114,7 @@ def _moved(seen: object) -> JsonObject | None:
 
 
 def told_record(record: Record) -> JsonObject | None:
-    """Return the event or outcome that began a turn; None for a send that succeeded."""
+    """Return the event or outcome that began a turn as JSON; None for a send that succeeded."""
     tag = record[0]
     if tag == INTERRUPTED:
         return {"what": "interrupt", "text": str(record[4])}
@@ -161,8 +161,7 @@ def _value_of(node: Node) -> tuple[Any, str]:
 def _error(node: Node) -> str:
     match node:
         case ["raised", str() as name, [*args], _]:
-            # Only the step's call knows the step's error classes, so the message is formatted as by
-            # `Exception`.
+            # The record doesn't contain the step's error class, so `Exception` formats the message.
             words = str(Exception(*(_value_of(arg)[0] for arg in args)))
             return cut(": ".join([name.rpartition(".")[2], *([words] if words else [])]))
         case _:

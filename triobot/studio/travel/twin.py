@@ -63,7 +63,7 @@ Whose: TypeAlias = Literal["dev", "shown", "hidden"]
 are shown, else ``hidden``.
 """
 Lines: TypeAlias = Sequence[Mapping[str, object]]
-"""A journal, as an operator exports it."""
+"""An exported journal: its row, records and effects."""
 
 
 @final
@@ -170,7 +170,7 @@ class Twin:
                 return await self._branch(what, asked)
 
     def _load(self, bot: str, sources: Sequence[tuple[str, str]] | None = None) -> JsonValue:
-        """Load the bot, from `sources` or from the current files; return the digests of its sources."""
+        """Load the bot from `sources`, or from the current files; return the digests of the bot's sources."""
         # SIGALRM ends the process if a module doesn't finish loading.
         signal.alarm(_LOADS)
         try:

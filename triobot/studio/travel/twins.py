@@ -46,7 +46,7 @@ _GONE: Final = "the process in which it was has ended"
 @final
 @guarded
 class _InTwin:
-    """The part of a pass that one process has.
+    """The part of a pass that one process has replayed and keeps.
 
     Attributes:
         id: the pass's id in that process.
@@ -87,7 +87,7 @@ class _Open:
 
     @property
     def every(self) -> list[_InTwin]:
-        """All parts of the pass, and the whole pass, each with its process."""
+        """The parts of the pass, and the whole pass under the present code."""
         return self.parts if self.now is None else [*self.parts, self.now]
 
     @property
@@ -184,7 +184,7 @@ class Twins:
     # --- the page's requests
 
     def view(self) -> list[JsonValue]:
-        """Return for each pass whether it is ready."""
+        """Return the passes as JSON, each with whether the pass is ready, or why the pass failed."""
         return [
             {
                 "id": one.id,
@@ -304,7 +304,7 @@ class Twins:
         first: int,
         **given: Any,
     ) -> tuple[_InTwin, JsonObject]:
-        """Replay a journal or a part of it in a process; return the part and its head."""
+        """Replay a journal, or some turns of a journal, in `twin`; return the part and the part's head."""
         found = _InTwin(twin, f"{one.id}.{place}", first, _SOURCES * place)
         return found, await twin.ask("open", id=found.id, lines=lines, sources_from=found.source, **given)
 
@@ -316,12 +316,12 @@ class Twins:
         return one.head or {"id": one.id}
 
     async def notches(self, id: str, start: int, end: int) -> JsonValue:
-        """Return the notches from `start` until before `end`, at most to the end of one build's part."""
+        """Return the notches from `start` to `end` (exclusive), all from the part that contains `start`."""
         part, end = self._at(id, start, end)
         return cast("JsonValue", await part.twin.ask("notches", id=part.id, start=start, end=end))
 
     async def path(self, id: str, start: int, end: int) -> JsonValue:
-        """Return the turns' paths from `start` until before `end`, at most to the end of one build's part."""
+        """Return the paths of turns from `start` to `end` (exclusive), all from the part with `start`."""
         part, end = self._at(id, start, end)
         return cast("JsonValue", await part.twin.ask("path", id=part.id, start=start, end=end))
 
@@ -379,7 +379,7 @@ class Twins:
         return await self._looks(id, look)
 
     async def _looks(self, id: str, look: JsonObject) -> JsonObject:
-        """Return a branch's state, with whether the branch can replace the original."""
+        """Return the branch's state `look`, with whether the branch can replace its conversation."""
         origin = self._branches[id].origin
         may = origin is not None and not look["asked"] and self.may_take(origin[0])
         why = await self.why_not_take(id) if may else None
@@ -403,7 +403,7 @@ class Twins:
         return await self._looks(id, look)
 
     async def replacement(self, id: str) -> JsonObject:
-        """Return the conversation that new code made of the recorded answers: see `replacement_of`."""
+        """Return a branch's conversation under the new code as JSON, for `replacement_of`."""
         return cast("JsonObject", await self._find_branch(id).twin.ask("replacement", id=id))
 
     async def close_branch(self, id: str) -> None:
@@ -413,7 +413,11 @@ class Twins:
         await branch.twin.ask("close branch", id=id)
 
     async def keep(self, id: str, notch: int | None, *, group: bool | None) -> JsonValue:
-        """Write and run a test of a pass up to `notch`; None: of a branch. Save a test that passes."""
+        """Write and run a test of pass `id` up to `notch`, or of branch `id`. Save the test if it passes.
+
+        Args:
+            notch: number of the last notch in the test; None if `id` is a branch.
+        """
         if notch is None:
             branch = self._find_branch(id)
             text = await branch.twin.ask("branch test", id=id, kills=branch.kills)
@@ -481,7 +485,7 @@ async def _no_reason(_: str) -> None:
 
 
 async def _sent(one: _Open) -> JsonObject:
-    """Return the sent words by operation, from replays under the builds that sent them."""
+    """Return the texts of sent messages, by operation, from replays under the builds that sent them."""
     sent: JsonObject = {}
     with suppress(TravelError):
         # The replay of a part also ran the turns of earlier parts, with the words of the later build. The
@@ -492,7 +496,7 @@ async def _sent(one: _Open) -> JsonObject:
 
 
 def _kills(one: _Open) -> list[JsonValue]:
-    """Return the kills and restarts in a pass, each as its time and whether it was a restart."""
+    """Return the kills and restarts in a pass, each as a time and whether the process was restarted."""
     marks = [] if one.head is None else cast("list[JsonObject]", one.head["marks"])
     return [[mark["t"], mark["what"] == "restart"] for mark in marks]
 

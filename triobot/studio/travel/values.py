@@ -1,4 +1,4 @@
-"""Values as short texts, for people who look at variables.
+"""Short texts of variables' values, for display.
 
 Large values aren't copied, and errors in a value's own code are contained. Texts, collections and the total
 length are limited. A value that contains itself is shown with dots. If a value's `__repr__` fails, only the
@@ -73,7 +73,7 @@ _SHORT: Final = frozenset({float, bool, NoneType})
 
 @final
 class _Page:
-    """Writes one value."""
+    """Writer of one value's text, within the limits."""
 
     def __init__(self) -> None:
         self.full = False
