@@ -77,7 +77,7 @@ class Acting:
 
     @property
     def chat(self) -> PlatformChat:
-        """The chat.
+        """The chat in which the person acts.
 
         Raises:
             ImpossibleActError: the person is not a member.
@@ -149,7 +149,7 @@ class Acting:
         return self.say(key.value, shown=key.label)
 
     def press(self, message_id: MessageId, button: InlineButton) -> Events:
-        """Click an inline button with data. From then on the press waits for an answer."""
+        """Click an inline button with data. The press then waits for the bot's answer."""
         chat = self._under(message_id, button)
         if not isinstance(button, CallbackButton):
             raise ImpossibleActError("this button is paid or opens a page: it can't be pressed")
@@ -209,7 +209,7 @@ class Acting:
         taken: bool = False,
         amount: int | None = None,
     ) -> Events:
-        """Click a payment button and confirm.
+        """Click a payment button, and confirm the payment.
 
         Without `code`, the payment fails with 1003 if the ``ref_id`` was paid before or belongs to another
         chat, and with 1000 if the wallet has too little money. Otherwise the payment succeeds.

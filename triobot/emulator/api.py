@@ -1,7 +1,7 @@
 """The platform's HTTP interface: the operations of interface section 4, and the uploaded files.
 
-The checks come in this order: the token, the size, the path, the fields. Errors are ``{"error": text,
-"trace_id": reference}``.
+A request is checked in this order: the token, the size, the path, the fields. The body of an error is
+``{"error": text, "trace_id": reference}``.
 """
 
 from __future__ import annotations
@@ -98,11 +98,7 @@ def platform_blueprint(exchange: Exchange, token: str) -> Blueprint:
 
 @final
 class _Serving:
-    """A request in progress.
-
-    Attributes:
-        path: path of the request.
-    """
+    """A request in progress."""
 
     def __init__(self, exchange: Exchange, path: str, call: RecordedCall | None) -> None:
         self.exchange = exchange

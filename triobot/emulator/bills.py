@@ -74,7 +74,7 @@ class Bill:
         return self.expires_at is not None and now >= self.expires_at
 
     def verify(self, now: int, switches: Switches) -> tuple[PaymentState, Taking | None]:
-        """Capture the paid money. Return the payment's state, and the payment if this call captured it."""
+        """Capture paid money. Return the payment state, and the payment if this call captured its money."""
         for taking in self.takings:
             if taking.waits:
                 taking.captured_at = now

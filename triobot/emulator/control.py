@@ -38,10 +38,10 @@ isn't on the screen, but may still appear.
                                       ``from`` (null for none) change the event
 ``GET  address``                      whether a bot listens at the address of events
 ``GET  liberties``                    the bot's requests beyond the interface's promises: see `strictness`
-``GET  calls``                        ``?before=&count=``: requests in both directions, with their bodies,
-                                      and with numbers below ``before``
-``GET  history``                      ``?chat=&before=&count=``: a chat's messages, before one of them, and
-                                      the lines between them
+``GET  calls``                        ``?before=&count=``: requests in both directions, with their bodies;
+                                      with ``before``, only those with lower numbers
+``GET  history``                      ``?chat=&before=&count=``: a chat's messages, and the lines between
+                                      the messages; with ``before``, only messages with lower ids
 ``GET  openapi``                      the control API as an OpenAPI 3.1 description
 ``GET  stream``                       the complete state, then changes, as server-sent events: see
                                       `follower`; or as a WebSocket's texts, an empty text each second
@@ -278,7 +278,7 @@ def control_blueprint(exchange: Exchange) -> Blueprint:
     for folder, routes in (("/", api.of_all), ("/users/<int:user_id>/", api.of_one)):
         for method, _, name in (route.partition(" ") for route in routes):
             blueprint.add_url_rule(f"{folder}{name}", f"{method} {folder}{name}", view, methods=[method])
-    # This route catches misspelt paths. Without it, they would count as operations of the platform.
+    # This route catches misspelt paths, which would otherwise count as operations of the platform.
     blueprint.add_url_rule("/<path:rest>", view_func=_nowhere, methods=["GET", "POST"])
     return blueprint
 
@@ -647,7 +647,7 @@ def strides(milliseconds: int) -> list[int]:
 async def skip(
     milliseconds: int, *, bot: Callable[[int], Awaitable[None]], platform: Callable[[int], None]
 ) -> None:
-    """Put the clocks forward in the steps that `strides` returns: in each step, first the bot's clocks.
+    """Put the clocks forward, part by part (see `strides`). In each part, the bot's clocks come first.
 
     Args:
         bot: puts the bot's clocks forward, and returns once the bot has done the work that became due.

@@ -1,4 +1,4 @@
-"""The delivery of each event, with its attempts and its outcome. Pure: times are arguments.
+"""The delivery of each event, with attempts and outcome. Pure: times are arguments.
 
 The pusher decides which answer settles an event. This module keeps the outcomes, for display.
 """
@@ -34,7 +34,7 @@ class PostedEvent:
         attempts: number of attempts; 0 for an event that a fault dropped.
         status: HTTP status of the last answer; None without an answer.
         again: number of the earlier delivery that this delivery repeats, at a person's request.
-        changed: whether this event differs from the repeated one.
+        changed: whether this event differs from the event of the repeated delivery.
         note: description of the fault, if there was one.
         version: number of the delivery's newest change.
     """
@@ -75,7 +75,7 @@ class Deliveries(Numbered[PostedEvent]):
         self.touch(delivery)
 
     def settle(self, delivery: PostedEvent, state: State) -> None:
-        """Record the final state."""
+        """Record the delivery's final state."""
         delivery.state = state
         self.touch(delivery)
         self._settled[delivery.number] = None
@@ -83,7 +83,7 @@ class Deliveries(Numbered[PostedEvent]):
             del self._settled[self.drop(next(iter(self._settled))).number]
 
     def get(self, number: int) -> PostedEvent | None:
-        """Return a delivery, or None if it was dropped."""
+        """Return the delivery of this number; None for a dropped delivery."""
         return self.known.get(number)
 
     def settled(self) -> Sequence[PostedEvent]:

@@ -47,7 +47,7 @@ _LINGER: Final = 2.0
 
 @final
 class RequestGuard:
-    """Refuses foreign requests, and carries out planned faults.
+    """ASGI application that refuses foreign requests, and carries out planned faults.
 
     Args:
         record: records the bot's requests.
@@ -110,7 +110,7 @@ class RequestGuard:
         if len(tokens) != 1 or not hmac.compare_digest(tokens[0], self._control_token):
             return f"the header {CONTROL_HEADER} doesn't hold this run's control token"
         kinds = [kind.partition(b";")[0].strip() for kind in _values(headers, b"content-type")]
-        # Without permission a page can post a form to another origin, but not JSON.
+        # Without permission by CORS, a page can post a form to another origin, but not JSON.
         if method not in ("GET", "HEAD") and kinds != [b"application/json"]:
             return "the control API takes JSON only"
         return None

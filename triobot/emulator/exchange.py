@@ -33,7 +33,7 @@ _KEPT: Final = 1_000
 # The bytes of an upload aren't recorded: the file itself can be opened.
 _UNKEPT: Final = "multipart/form-data"
 CALL: Final = "triobot.call"
-"""Key in an operation's scope: its `RecordedCall`."""
+"""Key in the ASGI scope of an operation's request: the request's `RecordedCall`."""
 _ANOTHER_ANSWER: Final = Liberty("status", "of an answer must be 200: no other is known to settle an event")
 
 
@@ -175,7 +175,7 @@ class Exchange:
         return events
 
     def post_again(self, number: int, change: Callable[[Event], Event]) -> PostedEvent:
-        """Post an event again, as it was or as `change` returns it.
+        """Post the event of delivery `number` again, as `change` returns the event.
 
         Raises:
             ImpossibleActError: the event is no longer kept.
@@ -230,7 +230,8 @@ class Exchange:
     async def wait_news(self, after: int) -> int:
         """Wait until `tell` was called more than `after` times; return the number of calls.
 
-        News are the world's changes, and also requests, faults and states of the bot's process.
+        `tell` is called for changes of the world, and also for requests, faults and new states of the bot's
+        process.
         """
         while self._news <= after:
             await self._changed.wait()
@@ -245,7 +246,11 @@ class Exchange:
     # --- recording the requests in both directions
 
     async def record(self, scope: Message, receive: Receive, send: Send, app: AsgiApp, note: str) -> None:
-        """Serve an operation, and record it; `note` describes the planned fault."""
+        """Serve the request of an operation, and record request and answer.
+
+        Args:
+            note: description of the planned fault.
+        """
         headers = cast("list[tuple[bytes, bytes]]", scope["headers"])
         kind = next((value for name, value in headers if name.lower() == b"content-type"), b"").decode(
             "latin-1"

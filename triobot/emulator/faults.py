@@ -71,7 +71,7 @@ class Switches:
         edit_drops_keyboard: whether an edit without an inline keyboard removes the message's keyboard.
         edit_needs_data: whether an edit without ``data`` is refused, as the interface says.
         empty_keyboard_removes: whether a reply keyboard without rows removes the current keyboard.
-        typing_life: how long the typing indicator of one sendAction shows.
+        typing_life: how long the typing indicator is shown after a sendAction.
         senders: whether events have ``from``.
         form_callback_ids: whether form submissions have a callback id.
         json_operations: whether operations may also be JSON objects.
@@ -123,9 +123,9 @@ class Fault:
 
     Attributes:
         operation: path of the operation, such as ``sendMessage``, or ``*`` for any.
-        latency: seconds to wait before anything else happens.
-        status: answer with this status, without performing the operation.
-        reason: text of the error body, with `status`.
+        latency: seconds to wait before the operation, and before the other effects of this fault.
+        status: HTTP status of an error in place of the operation; None performs the operation.
+        reason: text of the error.
         drop: ``before``: the connection breaks before the operation; ``after``: the operation is performed,
             and only the answer is lost. In both cases the client sees a broken connection. Over HTTP, the
             connection breaks after the head of a 502 answer.
@@ -155,7 +155,7 @@ class EventFault:
         type: the event's type in the interface's spelling, such as ``payCallback``, or ``*`` for any.
         drop: whether the event is never posted.
         delay: seconds before the event is posted; later events wait too.
-        duplicates: number of additional postings, directly afterwards.
+        duplicates: number of further postings, directly after the first.
         behind: whether the event is posted after the next event; if no other event comes within a second,
             this event is posted alone.
         times: number of uses; None for no limit.
@@ -181,7 +181,7 @@ FaultT = TypeVar("FaultT", Fault, EventFault)
 
 
 def in_words(fault: AnyFault | None) -> str:
-    """Return a description of a planned fault for people; empty for None."""
+    """Return a short description of a fault, for people; an empty text for None."""
     match fault:
         case None:
             return ""
@@ -211,7 +211,7 @@ class FaultPlan:
         self.used: Counter[str] = Counter()
 
     def pending(self) -> Sequence[AnyFault]:
-        """Return the remaining faults: first faults of operations, then faults of events."""
+        """Return the remaining faults. The faults of operations come before the faults of events."""
         return tuple(sorted(self._faults, key=lambda fault: isinstance(fault, EventFault)))
 
     def add(self, fault: AnyFault) -> None:
@@ -260,6 +260,6 @@ class Outage:
         await self._begin.wait()
 
     def take(self) -> float:
-        """Return the length of the outage in seconds, and allow the next request."""
+        """Return the length of the requested outage in seconds, and clear the request."""
         self._begin = trio.Event()
         return self._seconds

@@ -1,4 +1,4 @@
-"""The stream of a page: the complete state, then the changes. Pure, except that it reads the exchange.
+"""The stream of a page: the complete state, then the changes. Pure, except for reads of the exchange.
 
 State and changes are JSON objects with the same keys, which a page merges:
 
@@ -25,9 +25,9 @@ State and changes are JSON objects with the same keys, which a page merges:
 
 A client with the control token gets these objects over a WebSocket, or as server-sent events. The page uses
 the WebSocket. A browser allows six connections to one host for all of its tabs together, and an endless
-answer occupies one: the seventh tab would show nothing, and no tab could send requests. WebSockets have a
-separate limit, of hundreds. Server-sent events are for programs, and for ``curl -N``. The browser's own
-`EventSource` can't send a header, and a token in an address would end up in logs and histories.
+answer occupies one connection. So the seventh tab would show nothing, and no tab could send requests.
+WebSockets have a separate limit, of hundreds. Server-sent events are for programs, and for ``curl -N``. The
+browser's own `EventSource` can't send a header, and a token in an address would end up in logs and histories.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _NOTHING_BESIDE: Final[JsonObject] = {
 
 @final
 class Follower:
-    """One page's position in the platform's history."""
+    """The position of one page in the stream."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -181,8 +181,8 @@ class Follower:
 def view_history(chat: PlatformChat, before: int | None, count: int) -> JsonObject:
     """Return a chat's newest messages, at most `count`, and whether older messages exist.
 
-    With `before`, only messages before this one count. The lines between the messages are included, at most
-    the newest `count`.
+    With `before`, only messages with lower ids are returned. The lines between the messages are included, at
+    most the newest `count`.
     """
     entries = [entry for entry in chat.entries.values() if before is None or entry.id < before]
     older = len(entries) > count

@@ -28,7 +28,7 @@ _SCRIPT: Final = re.compile(r' *<script type="module" src="/page/([^"]+)"></scri
 _ICON: Final = re.compile(r' *<link rel="icon"[^>]*>\n')
 _IMPORT: Final = re.compile(r'^import (\{[^}]*\}|\w+) from "([^"]+)";$', re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export ((?:async )?(?:function|const|class)) (\w+)", re.MULTILINE)
-# The export forms at the end of the two bundled libraries.
+# The forms of the export statement at the end of the two bundled libraries.
 _EXPORTS: Final = re.compile(r"\bexport(\{[^}]*\});$", re.MULTILINE)
 _DEFAULT: Final = re.compile(r"\bexport default (.*)", re.DOTALL)
 _NAMED: Final = re.compile(r"([\w$]+) as ([\w$]+)")

@@ -104,7 +104,7 @@ class Seen:
         )
 
     def is_what(self, expected: Expected) -> bool:
-        """Whether the message is `expected`: has the text, matches the pattern, or is of the class."""
+        """Whether the message equals the text, matches the pattern, or is of the class; None fits always."""
         match expected:
             case None:
                 return True
@@ -116,7 +116,7 @@ class Seen:
                 return self.type == _TYPES.get(expected, getattr(expected, "kind", None))
 
     def line(self) -> str:
-        """Return one line for a terminal, without control characters."""
+        """Return the message as one line for a terminal, without control characters."""
         who = "bot" if self.from_bot else "   "
         what = "" if self.type == "text" else f"[{self.type}] "
         buttons = "".join(f" <{label}>" for row in self.buttons for label in row)
@@ -169,7 +169,7 @@ class Person:
         """Return the same person in a group. Each call for this group returns the same object.
 
         Raises:
-            AppError: `chat_id` is no chat's id.
+            AppError: `chat_id` isn't an integer.
         """
         if not isinstance(cast("object", chat_id), int):
             if isinstance(cast("object", chat_id), Coroutine):
@@ -287,8 +287,8 @@ class Person:
         An edit that changes the content counts as a message.
 
         Args:
-            expected: the whole text or caption, a pattern to search in it, a class of content such as
-                `Image`, or None for any message.
+            expected: the whole text or caption, a pattern to search in the text or caption, a class of
+                content such as `Image`, or None for any message.
             within: seconds to wait.
 
         Raises:
@@ -401,7 +401,10 @@ class Person:
         after: int = 0,
         newest: int = SHOWN,
     ) -> FoundT | None:
-        """Look at the chat now and after each change, until `wanted` returns a value or the time is over."""
+        """Call `wanted` with the screen, now and after each change, until it returns a value.
+
+        Returns None after `within` seconds.
+        """
         deadline, patience = trio.current_time() + within, 0
         while True:
             screen = await self._look(after, patience, newest=newest)
@@ -421,7 +424,7 @@ class Person:
         return NotSeenError("\n".join((f"{what}; {self.name}'s chat so far:", *lines)))
 
     async def _act_once_shown(self, name: str, keys: Mapping[str, JsonValue], within: float) -> None:
-        """Do an act as soon as the screen offers it."""
+        """Carry out an act as soon as the screen offers this act."""
         position, deadline = 0, trio.current_time() + within
         while True:
             try:

@@ -2,9 +2,9 @@
 
 The platform's behaviour after a failed delivery isn't known. Here an event is posted again after a connection
 failure or a 5xx answer, `PushSettings.attempts` times in total. Any other answer settles the event. So a bot
-that restarts during these attempts misses no event here, but must not rely on repetitions elsewhere.
-`Deliveries` keeps the outcome of each event. People may request that an event be posted again, unchanged or
-changed.
+that restarts during these attempts misses no event here, but must not rely on repetitions by the real
+platform. `Deliveries` keeps the outcome of each event. People may request that an event be posted again,
+unchanged or changed.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ class PushSettings:
 
 @final
 class Pusher:
-    """The bounded queue of events to the bot: above its capacity, `push` raises PushQueueFullError.
+    """The bounded queue of events to the bot. A full queue refuses events with PushQueueFullError.
 
     Args:
         post: posts a body to the bot.
         encode: returns an event's body, in the configured format.
         fault: returns the fault for an event of this type, or None.
         now: returns wall milliseconds.
-        takes: returns whether an answer with this status, below 500, means that the bot took the event.
+        takes: returns whether an answer with this status, below 500, means that the bot accepted the event.
         watch: called with each posting.
 
     Attributes:
@@ -218,7 +218,7 @@ class Pusher:
 
 @final
 class BotAddress:
-    """The bot's address: posts events, without following redirects, and records whether a bot listens.
+    """Posts events to the bot's address, without following redirects, and records whether a bot listens.
 
     Args:
         wait: awaited before each posting, for example until the bot's process runs.

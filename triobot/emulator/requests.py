@@ -47,7 +47,7 @@ def decode_operation(
         RemoteProtocolError: the request is invalid; `field` is the interface's name of the parameter, or
             ``path``.
 
-    Platform: interface section 4. For an upload, whose body is multipart, see `decode_keyboards`.
+    Platform: interface section 4. Uploads have multipart bodies: see `decode_keyboards`.
     """
     read = _READERS.get(path.strip("/"))
     if read is None:
@@ -113,7 +113,7 @@ class _RequestFields:
 def _send_message(form: _RequestFields, edited_type: str) -> Operation[object]:
     return SendMessage(
         form.text("chat_id"),
-        # One client's tests against the real platform capitalise the types.
+        # Capitalised types are accepted, because a client's tests against the real platform send such types.
         decode_content(form.text("type").lower(), form.text("data")),
         *_keyboards(form),
         form.decoded("form", decode_form_fields),
@@ -177,7 +177,7 @@ def _of_texts(kind: Callable[..., Operation[object]]) -> _Reader:
 
 
 def _put_game_data(form: _RequestFields, edited_type: str) -> Operation[object]:
-    # The PHP client sends this boolean as PHP's own text of a boolean: as a digit.
+    # The PHP client sends this boolean as a digit.
     digit = {"1": True, "0": False}.get(form.optional("force") or "")
     force = form.boolean("force") if digit is None else digit
     return PutGameData(form.text("chat_id"), form.text("type"), form.text("data"), force)

@@ -87,7 +87,7 @@ class Tickets:
         return ticket
 
     def take(self, ticket: str) -> bool:
-        """Use a ticket; return whether it was issued, and not used before."""
+        """Use up a ticket. Return whether the ticket was valid: issued, and not used before."""
         known = ticket in self._issued
         self._issued.discard(ticket)
         return known
@@ -98,7 +98,7 @@ class ServedPage:
     """A served page, with the control API behind it.
 
     Attributes:
-        page_url: address of the page, without the token that the page asks for.
+        page_url: address of the page, without the control token. The page asks the user for the token.
     """
 
     page_url: str
@@ -107,11 +107,14 @@ class ServedPage:
 
     @property
     def page_address(self) -> str:
-        """Address to open in a browser. The token comes after the ``#``, which browsers never send."""
+        """Address to open in a browser. The token comes after ``#``; browsers never send this part."""
         return f"{self.page_url}/#{self.control_token}"
 
     def one_time_address(self) -> str:
-        """Return an address that opens the page only once: other users can see a browser's command line."""
+        """Return an address that opens the page only once.
+
+        A browser's command line is visible to other users of the machine.
+        """
         return f"{self.page_url}/open/{self.tickets.issue()}"
 
 
@@ -172,7 +175,7 @@ def make_app(
 
     @cache
     def routed(beside: Beside | None) -> AsgiApp:
-        # This application is created on first use. Its creation takes longer than a whole test, and a test's
+        # This application is created on first use. The creation takes longer than a whole test, and a test's
         # bot only sends operations.
         return cast("AsgiApp", make_routed_app(exchange, token, control_token, tickets))
 
@@ -244,7 +247,7 @@ async def serve_emulator(
     Args:
         port: port; 0 for a free one.
         bot_url: address to which events are posted; None posts nothing.
-        token: the token that the bot's client sends as ``token``.
+        token: the token that the bot's client sends in the header ``token``.
         control_token: token of the control API; use a new token in each run.
         expose: allow an address that other machines can reach. A person with the control token can then spend
             all people's play money; nothing else is at risk.
@@ -369,7 +372,7 @@ def _file(data: bytes, suffix: str) -> Response:
 
 
 def page_blueprint(control_token: str, tickets: Tickets, *, first: str = "index.html") -> Blueprint:
-    """Return the routes of the page's files, and of the ticket that redirects to `first`."""
+    """Return the routes of the page's files, with the page `first` at ``/``, and the route of the tickets."""
     blueprint = Blueprint("page", __name__)
 
     async def asset(name: str) -> Response:

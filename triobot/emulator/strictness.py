@@ -1,4 +1,4 @@
-"""Liberties of a request: properties that the platform may accept, but the interface doesn't promise. Pure.
+"""Liberties of a request: properties that the platform may accept without a promise in the interface. Pure.
 
 Existing clients take such liberties, and the emulator accepts them. A strict emulator refuses a request with
 a liberty, and the error names the first liberty. In both cases the liberties are recorded with the request.

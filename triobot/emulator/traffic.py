@@ -70,7 +70,7 @@ class RecordedCall:
 
 
 class Numbered(Generic[OneT]):
-    """Records by number, oldest first, with their changes.
+    """Records by number, oldest first. Each change of a record gets a number, the record's version.
 
     Attributes:
         made: number of records so far, including dropped records.
@@ -79,7 +79,7 @@ class Numbered(Generic[OneT]):
 
     def __init__(self) -> None:
         self.known: dict[int, OneT] = {}
-        # Records by the number of their newest change, to find changes without visiting every record.
+        # Records by version, oldest version first, to find changes without visiting every record.
         self._changed: dict[int, OneT] = {}
         self.made = 0
         self.version = 0
@@ -105,7 +105,7 @@ class Numbered(Generic[OneT]):
         return sorted(found, key=lambda one: one.number)
 
     def newest(self, count: int, *, before: int | None = None) -> Sequence[OneT]:
-        """Return the newest records, or the newest with a number below `before`, oldest first."""
+        """Return the `count` newest records, oldest first; with `before`, only records with lower numbers."""
         records = reversed(self.known.values())
         fitting = (one for one in records if before is None or one.number < before)
         return [*islice(fitting, count)][::-1]
@@ -113,7 +113,7 @@ class Numbered(Generic[OneT]):
 
 @final
 class Traffic(Numbered[RecordedCall]):
-    """The newest requests, at most `KEPT` and at most `HELD` bytes; older requests are dropped."""
+    """The newest requests: at most `KEPT` requests with `HELD` bytes. Older requests are dropped."""
 
     _held = 0
 

@@ -53,19 +53,19 @@ def view_content(content: Content) -> JsonObject:
 
 
 def view_button(button: InlineButton) -> JsonObject:
-    """Return an inline button as the app shows it."""
+    """Return an inline button as JSON."""
     kinds = {CallbackButton: "callback", LinkButton: "link", PayButton: "pay"}
     return {"kind": kinds[type(button)], **attrs.asdict(button)}
 
 
 def view_buttons(keyboard: InlineKeyboard | None) -> JsonValue:
-    """Return the buttons under a message, row by row."""
+    """Return the buttons under a message as JSON, row by row."""
     rows = keyboard.rows if keyboard is not None else ()
     return [[view_button(button) for button in row] for row in rows]
 
 
 def view_keyboard(keyboard: ReplyKeyboard | None) -> JsonValue:
-    """Return the keys that are shown, row by row; None without a keyboard."""
+    """Return the keys of a reply keyboard as JSON, row by row; None without a keyboard."""
     if keyboard is None:
         return None
     return [[attrs.asdict(key) for key in row] for row in keyboard.rows]
@@ -89,7 +89,7 @@ def _view_field(field: FormField) -> JsonObject:
 
 
 def view_form(form: Form | None) -> JsonValue:
-    """Return the fields of a form; None without a form."""
+    """Return the fields of a form as JSON; None without a form."""
     return None if form is None else [_view_field(field) for field in form.fields]
 
 
@@ -130,7 +130,7 @@ def view_bill(bill: Bill, now: int) -> JsonObject:
 
 
 def view_chat(world: World, chat: PlatformChat, now: int, *, after: int, newest: int = SHOWN) -> JsonObject:
-    """Return a chat's state, with at most `newest` messages, and changes with numbers above `after`."""
+    """Return a chat as JSON, with at most `newest` messages, and changes with numbers above `after`."""
     changes = [view_change(change) for change in world.changes(after) if change.what.chat_id == chat.id]
     waiting = [pressed.callback_id for pressed in chat.pressed.values() if pressed.reply is None]
     return {

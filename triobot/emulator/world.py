@@ -139,13 +139,13 @@ class World:
         return chat
 
     def has_chat(self, chat_id: ChatId) -> bool:
-        """Whether there is such a chat, with or without members."""
+        """Whether a chat has this id, with or without members."""
         return chat_id in self._chats
 
     def find(self, recipient: Recipient) -> PlatformChat | None:
-        """Return the recipient's chat, if the bot can write to it.
+        """Return the recipient's chat; None if the bot can't write to this chat.
 
-        A private chat must have been joined; a group needs no members.
+        The bot can write to a private chat only if the person is a member. A group needs no members.
         """
         chat: PlatformChat | None = None
         match as_recipient(recipient):
@@ -211,16 +211,16 @@ class World:
     # --- state that outlives a run
 
     def number_from(self, last_message: int, invoices: int, seq: int = 0) -> None:
-        """Continue the numbering of messages, invoices and changes after these numbers."""
+        """Set the numbers of the newest message, invoice and change; later numbers follow these numbers."""
         self.last_message, self.invoices, self.seq = last_message, invoices, max(seq, self.seq)
 
     def restore(self, chat: PlatformChat) -> None:
-        """Restore a chat of another run."""
+        """Add a chat of an earlier run."""
         self._chats[chat.id] = chat
         if chat.name is not None:
             self._groups[chat.name] = chat
 
-    # --- for acts and operations
+    # --- for the modules `acts` and `performing`
 
     def record(self, at: int, *consequences: Consequence) -> None:
         """Add changes to the log. Changes that a chat shows as lines are added to the chat too."""
@@ -241,7 +241,7 @@ class World:
             chat.lines.append(attrs.evolve(line, seq=self.seq))
 
     def rewritten(self) -> None:
-        """Make readers of the log reload the whole state, after a change of the state without an act."""
+        """Make readers of the log reload the whole state, after a change that the log doesn't contain."""
         self.seq += 1
         self._log.clear()
 

@@ -283,7 +283,7 @@ class Notches(Onlooker):
         self.states.append(self._standing)
 
     def marks(self, changed: Collection[str]) -> JsonObject:
-        """Mark the sent messages in `changed` as reworded; return their current texts, by operation.
+        """Mark the sent messages in `changed` as reworded; return their texts in the current code, by id.
 
         Args:
             changed: operations whose words have another digest than the recorded words.
