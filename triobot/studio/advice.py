@@ -39,7 +39,7 @@ from .habits import habits
 log: Final = logging.getLogger("triobot.development")
 
 LONG_SLEEP: Final = 5 * 60.0
-"""Longest sleep of a live conversation without a warning, in seconds."""
+"""Seconds that a live conversation may sleep without a warning."""
 MANY: Final = 1_000
 """Number of a conversation's operations at which the warning about a long journal is logged."""
 _SHOWN: Final = 60

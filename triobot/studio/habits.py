@@ -94,7 +94,7 @@ class _SourceReader(ast.NodeVisitor):
         self._chats = {chat}
         self._names = names
         self._operations = operations
-        # Expressions under an ``await``.
+        # Expressions that are awaited.
         self._awaited = set[ast.expr]()
         # Expressions that are arguments of a call. The called function may await such an argument.
         self._passed = set[ast.expr]()

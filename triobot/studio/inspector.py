@@ -3,9 +3,9 @@
 There is no platform and no bot, so no route can send messages, end conversations or delete data. The
 emulator's `RequestGuard` checks the requests, with this server's key in place of the control token.
 
-``GET /control/travel?after=`` returns conversations, oldest first, with the ``after`` of the next page, or
-null; ``about`` describes the inspected bot, store or export. The other routes are the read-only routes of
-`travel.routes`.
+``GET /control/travel?after=`` returns a page of conversations, oldest first. In the answer, ``after`` is the
+argument for the next page, or null; ``about`` describes the inspected bot, store or export. The other routes
+are the read-only routes of `travel.routes`.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class SavedPlatform:
                 raise TypeError("a JSON object is kept there")
             found = cast("dict[str, Any]", kept)
             if not self._store_is_there() and found.get(_BEFORE) is not True:
-                # The store was deleted, and with it the bot's data about the platform's people.
+                # The bot's data about the platform's people was deleted with the store.
                 self._throw_away(path, folder)
                 return
             self._world = found["world"]
@@ -106,7 +106,7 @@ class SavedPlatform:
         shutil.rmtree(folder, ignore_errors=True)
 
     def secret(self, name: str, given: str | None = None) -> str:
-        """Return the secret `name`: `given`, else the previous run's secret, else a new random one."""
+        """Return the secret `name`: `given`, else the previous run's secret, else a new random secret."""
         self._secrets[name] = given or self._secrets.get(name) or secrets.token_urlsafe(24)
         return self._secrets[name]
 

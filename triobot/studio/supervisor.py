@@ -35,7 +35,7 @@ from .commands.dev_bot import GRACE, HANDS_ON, LONGEST_LINE, LONGEST_SAID
 Phase: TypeAlias = Literal["starting", "running", "stopping", "killed", "failed", "stopped"]
 
 _KEPT: Final = 1_000
-# Number of last output lines shown for a failed process: most often the end of a traceback.
+# Number of output lines that are shown for a failed process. The last lines are most often a traceback's end.
 _TELLING: Final = 40
 # Maximum seconds to wait until the process has done the work that became due.
 _STRIDE: Final = 5.0
@@ -61,7 +61,7 @@ _NOTHING: Final[JsonObject] = {"runtime": {}, "inside": {"chats": [], "payments"
 
 @final
 class BotSupervisor:
-    """The bot's process, as the page shows and controls it.
+    """Controller of the bot's process, for the page.
 
     Args:
         target: ``MODULE:BOT``.
@@ -145,7 +145,7 @@ class BotSupervisor:
     async def _tell_time(self) -> None:
         process = self._process
         if process is not None and process.stdin is not None:
-            # After these errors, the process is ending. The next process starts with the new time.
+            # These errors mean that the process is ending. The next process starts with the new time.
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 await process.stdin.send_all(b"%d\n" % self._ahead)
 
@@ -154,7 +154,7 @@ class BotSupervisor:
         return [one for one in self._lines if one[0] > after]
 
     def marks(self, since: int) -> Sequence[JsonObject]:
-        """Return the process's kills, restarts and failures since `since`, wall ms of the process's clock."""
+        """Return the kills, restarts and failures from `since` on, in wall ms of the process's clock."""
         return [mark for mark in self._marks if cast("int", mark["t"]) >= since]
 
     def _mark(self, what: str, **more: JsonValue) -> None:
@@ -192,7 +192,7 @@ class BotSupervisor:
         await trio.lowlevel.checkpoint()
 
     def keep_events(self, *, keep: bool) -> None:
-        """With `keep`, hold new events back for the next process; without `keep`, post events again."""
+        """Hold new events back for the next process if `keep`; otherwise post new events as usual."""
         self._keeps = keep
         self._wake()
 
@@ -257,7 +257,7 @@ class BotSupervisor:
             self._enter(self._ended(process.returncode))
 
     async def _opened(self, environ: Mapping[str, str]) -> trio.Process:
-        """Start a process. The standard output carries reports, and the error output all other output."""
+        """Start a process. Reports use its standard output; all other output uses its error output."""
         listening = self._listening.fileno()
         return await trio.lowlevel.open_process(
             [*_BOT, self._target, str(listening) if HANDS_ON else f":{self._port}", str(self._ahead)],

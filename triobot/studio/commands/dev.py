@@ -106,7 +106,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
         trio.open_signal_receiver(*ending_signals()) as signals,
         socket.create_server(("127.0.0.1", 0)) as listening,
         TemporaryDirectory(prefix="triobot-dev-") as folder,
-        # Closed after the platform's last change, even if the run ends with an error.
+        # `saved` is closed after the platform's last change, even if the run ends with an error.
         closing(SavedPlatform.beside(arguments.store)) as saved,
     ):
         store: str = arguments.store or f"sqlite:{folder}/dev.db"
@@ -201,7 +201,7 @@ def child_environment(
 
 
 def _populate(platform: Emulator) -> None:
-    """Add two people, unless an earlier run has left some; more are added on the page."""
+    """Add two people to a platform without people. Users can add more people on the page."""
     if list(platform.world.people):
         return
     for name in ("Sara", "علی"):

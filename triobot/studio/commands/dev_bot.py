@@ -47,7 +47,7 @@ from ...wire.ids import ChatId
 
 log: Final = logging.getLogger("triobot")
 
-# Seconds in which running work may end when the process stops. Few, so that a reload is quick.
+# Grace period of the bot in seconds; short, so that a reload is quick.
 GRACE: Final = 2.0
 LONGEST_LINE: Final = 4_000
 LONGEST_SAID: Final = 1 << 20
@@ -55,7 +55,8 @@ _LONGEST_WORDS: Final = 20_000
 HANDS_ON: Final = hasattr(socket, "AF_UNIX")
 """Whether descriptors can be inherited by a process on this system."""
 _OUTPUT, _ERROR_OUTPUT = 1, 2
-# Seconds after which due work has begun. A wait for requests in flight ends after `_MOMENTS` times this time.
+# Seconds to wait until due work has begun. A wait for requests in flight takes at most `_MOMENTS` times as
+# long.
 _MOMENT: Final = 0.01
 _MOMENTS: Final = 200
 # Days for which the newest conversations that ended without an error are kept for inspection.

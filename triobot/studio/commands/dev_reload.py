@@ -1,4 +1,4 @@
-"""Reload of ``triobot dev``: try saved code on the open conversations, then load it into the bot's process.
+"""Reload of ``triobot dev``: try saved code on the open conversations, then restart the bot with this code.
 
 A conversation that doesn't fit the new code holds the reload: the process keeps the old code and takes events
 as before, until a person decides about each such conversation. Code that is saved before the decision is
@@ -91,8 +91,8 @@ class HeldReload:
         self._starts = 0
         # Whether the loop runs only to replace a parked conversation: no new code was saved.
         self._at_once = False
-        # Why the newest code can't be loaded; empty if it can. If it can't, the conversations in `_held` were
-        # tried under earlier code.
+        # The error of loading the newest code; empty without an error. With an error, the conversations in
+        # `_held` were tried under earlier code.
         self._broken = ""
         self._saved = trio.Event()
         self._trying = trio.CancelScope()
@@ -196,7 +196,7 @@ class HeldReload:
     # --- running
 
     def saved(self) -> None:
-        """Try the open conversations again, because new code was saved."""
+        """Report that code was saved: `run` tries this code on the open conversations."""
         self._twins.pool.changed()
         self._at_once = False
         for held in self._held:
@@ -206,7 +206,7 @@ class HeldReload:
         self._trying.cancel()
 
     async def run(self) -> None:
-        """Try each save, and restart the bot once no conversation holds the reload; until cancelled."""
+        """Try saved code, and restart the bot once no conversation holds the reload, until cancelled."""
         while True:
             await self._saved.wait()
             self._saved = trio.Event()
@@ -282,7 +282,7 @@ class HeldReload:
                 fits, texts, parts = await self._twins.compare(journals)
                 self._broken = ""
             except TravelError as error:
-                # The process prints why its code can't be loaded. A held reload keeps the old code running.
+                # After a restart, the process itself prints this error. A held reload causes no restart.
                 if self._held:
                     self._broken = str(error)
                     self._bot.say("the new code can't be loaded, and the reload stays held")

@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _meant(first: str | None, second: str | None) -> tuple[int | Path | None, str | None]:
-    """Return the chat or file that the arguments name, if any, and the bot's target."""
+    """Return the number or file that the arguments name, if any, and the bot's target."""
     if first is None:
         raise ConfigError("which bot? triobot inspect MODULE:BOT")
     if second is None and not _is_number(first) and (first.endswith(".py") or not Path(first).is_file()):
@@ -164,7 +164,7 @@ async def _ask_export(lines: Sequence[Answer], question: Question, tell: Tell) -
 
 
 def _noted(ask: Ask) -> Ask:
-    """Return a function like `ask` that also logs each chat with texts that are shown, and the user."""
+    """Return a function like `ask` that also logs which user is shown the texts of which chat."""
 
     async def noting(question: Question, tell: Tell) -> None:
         async def note(fields: Answer) -> None:

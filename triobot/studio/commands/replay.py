@@ -1,4 +1,4 @@
-"""``triobot replay``: replay a stored conversation under the current code, and show its current line."""
+"""``triobot replay``: replay a stored conversation under the current code, and show where the code waits."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Replay the journal, and print where the conversation stands; exit with 1 if the replay diverges."""
+    """Replay the journal, and print where the code waits or failed; exit with 1 if the replay diverges."""
     bot = load_bot(arguments.bot)
     settings = settings_of(arguments)
     stored = read_exported(_lines(arguments, settings))

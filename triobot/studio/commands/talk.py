@@ -50,9 +50,9 @@ examples:
 
 _WALLET: Final = 10_000_000
 _YOU: Final = "You"
-# Seconds to wait before the next input line is read. Lines from a pipe must not overtake the bot's answers,
-# so such a line is read only once all tasks are blocked. This wait has a limit, as a bot may have a task that
-# never blocks.
+# Seconds to wait before the next input line is read. Lines from a pipe must not overtake the bot's answers.
+# So such a line is read only once all tasks have been blocked for `_AT_REST` seconds, or after `_LONGEST`
+# seconds, because a bot may have a task that never blocks.
 _UNHURRIED: Final = 0.3
 _AT_REST: Final = 0.05
 _LONGEST: Final = 10.0

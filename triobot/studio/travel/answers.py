@@ -132,7 +132,7 @@ def _is_hint(stored: Stored, place: int) -> bool:
 
 
 def given_at(stored: Stored, place: int, beside: Sequence[Stored] = ()) -> Given | None:
-    """Return the person's act that began the turn of this record; None if no person began the turn."""
+    """Return the person's act that began the turn of record `place`; None for a turn without an act."""
     record = stored.records[place]
     event = event_of(record) if record[0] in (DONE, FIRED) else None
     if record[0] == INTERRUPTED:

@@ -366,7 +366,7 @@ async def open_branch(
         stored: the conversation's journal.
         beside: journals of the chat's other conversations, which are restored as of the notch too.
             Conversations that at that time waited for a payment, or gave a payment's goods, are left out.
-        group: whether the chat is a group; None: decide by the journal.
+        group: whether the chat is a group; None: the journal decides.
         settings: the bot's settings; the branch uses only those that the bot's code reads. None: the
             defaults.
         numbers: the branch's messages get numbers above this number.
@@ -460,7 +460,7 @@ def _gives(stored: Stored) -> bool:
 
 
 def _by(stored: Stored, at: int) -> Stored | None:
-    """Return another journal as of time `at`; None if the conversation began at `at` or later."""
+    """Return the journal up to time `at`; None if the conversation began at `at` or later."""
     begins = notch_starts(stored.records)
     if time_of(stored.records[0]) >= at:
         return None

@@ -158,7 +158,7 @@ class Branching:
     def _test(
         self, origin: PastOrigin, kills: Sequence[Sequence[Any]], past: Past, branch: LiveBranch | None = None
     ) -> str:
-        """Return a pytest file that repeats the conversation up to a notch, or the branch.
+        """Return a pytest file that repeats the conversation up to a notch and, if given, the branch.
 
         Raises:
             ConfigError: the conversation can't be expressed as a test.
@@ -217,7 +217,7 @@ async def _do(
 
 
 def view(id: str, branch: LiveBranch, same: SameAnswers | None) -> JsonObject:
-    """Return the branch's state as JSON: chat, people, waits of the code, effects that would have left."""
+    """Return the branch's state as JSON: the chat, the people, the waits of the code, the listed effects."""
     past, world = branch.past, branch.exchange.world
     chat = world.chat(past.chat_id) if is_chat(past.chat_id) else None
     return {

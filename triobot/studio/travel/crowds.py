@@ -66,11 +66,11 @@ class CrowdProcess:
         nursery.start_soon(self._accompany, dict(plan))
 
     def send_home(self) -> None:
-        """Stop the crowd; do nothing if none runs."""
+        """Stop the crowd, if a crowd runs."""
         self._scope.cancel()
 
     def failing(self) -> tuple[Sequence[Sequence[JsonObject]], Sequence[JsonObject]]:
-        """Return the journals of the chat with the broken promise, and the kills and restarts of the process.
+        """Return the journals of the chat with the broken promise, and the kills and restarts of its bot.
 
         Raises:
             TravelError: no promise was broken, or the chat's journals were not kept.

@@ -51,7 +51,7 @@ class WouldLeave:
 
 @final
 class Fence:
-    """Detects effects that would have left the branch, and lists them.
+    """Detects and lists the effects that would have left the branch.
 
     Args:
         own: the conversation's chat or room.
@@ -127,7 +127,7 @@ class Fence:
     def welcome(self, operation: Operation[object]) -> None:
         """Create an operation's recipient and message on the branch's platform, if either is missing.
 
-        The journals contain no recipients and messages that are older than the journals.
+        Recipients and messages that are older than the journals are missing.
         """
         recipient: Recipient | None = getattr(operation, "chat_id", None)
         message_id: MessageId | None = getattr(operation, "message_id", None)

@@ -42,11 +42,11 @@ class LoadedBot:
 @final
 @guarded
 class PastOrigin:
-    """Origin of a branch or of a test.
+    """The journals from which a branch or a test starts.
 
     Attributes:
         beside: journals of the chat's other conversations.
-        group: whether the chat is a group; None derives it from the journal.
+        group: whether the chat is a group; None: the journal decides.
     """
 
     stored: Stored

@@ -103,7 +103,7 @@ def write_test(
         target: the bot, as ``MODULE:BOT``.
         beside: journals of the chat's other conversations, for the results of their steps.
         kills: kills and restarts of the process.
-        group: whether the chat is a group; None derives it from the journal.
+        group: whether the chat is a group; None: the journal decides.
 
     Raises:
         ConfigError: the conversation can't be expressed as a test: the conversation belongs to a room, or no
@@ -259,7 +259,7 @@ class _Written:
         return f"await {self._name}.to({self._past.chat_id}).start({name}{args}{key})"
 
     def _kept_first(self) -> Mapping[str, str]:
-        """Return the chat's data that the conversation read and had not written before."""
+        """Return the chat's data that the conversation read before the first write of the key."""
         found: dict[str, str | None] = {}
         written: set[str] = set()
         for record in self._past.stored.records:
@@ -270,7 +270,7 @@ class _Written:
         return {name: text for name, text in found.items() if text is not None}
 
     def _money(self) -> Iterator[str]:
-        """Yield a check of each wallet that was changed."""
+        """Yield an assertion for each wallet with a changed amount."""
         left = {user.id: PLENTY for user in self._stage.people.values()}
         for moved in (change.what for change in self._changes()):
             if isinstance(moved, MoneyMoved) and moved.currency == "IRR" and moved.what != "captured":

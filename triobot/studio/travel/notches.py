@@ -54,7 +54,7 @@ SECONDS: Final = 2.0
 """Processor time in seconds, after which a notch reads only the variables of branches that ran in the turn.
 """
 CAUSES: Final = 8
-"""Maximum depth of an error's causes that are shown."""
+"""Maximum length of a shown chain of causes."""
 FRAMES: Final = 50
 """Maximum number of shown frames of one branch: the ten outermost, and the innermost."""
 NAMES: Final = 200
@@ -198,7 +198,7 @@ class Notches(Onlooker):
     # --- during the replay
 
     def begins(self, id: Id, kind: OperationKind) -> None:
-        """Record the line of a block."""
+        """Record the line that opens a block."""
         if kind is OperationKind.SCOPE and not self._over:
             self._lines[str(id)] = self._line_here()
 
@@ -222,8 +222,8 @@ class Notches(Onlooker):
         given = run.journal.given
         if self._over or given < len(self.notches):
             return
-        # A variable's own code, such as `__repr__`, may run here and draw random numbers. Each draw uses up an
-        # id, so the branches' counts of ids are restored.
+        # A variable's own code, such as `__repr__`, may run here and draw random numbers. Each draw uses an
+        # id. So the branches' counts of ids are restored.
         branches = run.branches
         counts = [branch.count for branch in branches]
         while len(self.notches) < given:
@@ -237,7 +237,7 @@ class Notches(Onlooker):
     # --- after the replay
 
     def close(self, *, stands: bool, failures: Sequence[Exception] = ()) -> None:
-        """Record the turn in which the code ended, and the end.
+        """Record the conversation's end, and the state of the turn in which the code ended.
 
         Args:
             stands: whether the code still waits at the last notch.
@@ -274,7 +274,7 @@ class Notches(Onlooker):
         self.states[ran:] = [over] * (len(self.notches) - ran)
 
     def fill(self) -> None:
-        """Add notches without lines and variables, from records, for turns that the replay did not reach."""
+        """Add notches for turns that the replay did not reach, from records, without lines and variables."""
         while len(self.notches) < len(self._places):
             self._add(self._turn(len(self.notches)))
 
@@ -283,7 +283,7 @@ class Notches(Onlooker):
         self.states.append(self._standing)
 
     def marks(self, changed: Collection[str]) -> JsonObject:
-        """Mark the sent messages in `changed` as reworded; return their texts in the current code, by id.
+        """Mark the sent messages in `changed` as reworded; return their current texts, by operation.
 
         Args:
             changed: operations whose words have another digest than the recorded words.
@@ -330,7 +330,7 @@ class Notches(Onlooker):
             sys.setprofile(None)
 
     def line_of(self, text: str) -> JsonValue:
-        """Convert ``file:line`` to the number of a source and a line; None for "?"."""
+        """Convert ``file:line`` to a source number and a line number; None for "?"."""
         file, _, line = text.rpartition(":")
         return [self._source(file), int(line)] if file and line.isdigit() else None
 
@@ -408,7 +408,7 @@ class Notches(Onlooker):
         return told
 
     def _name_press(self, came: JsonObject) -> None:
-        """Add the label of the pressed button, if this conversation sent the button."""
+        """Add the label of the pressed button to `came`, if this conversation sent the button."""
         if came["what"] != "press" or not self._knows or not isinstance(event := came.get("event"), dict):
             return
         data = str(event["data"])
@@ -491,7 +491,7 @@ class Notches(Onlooker):
             return f"<{type(error).__name__}>"
 
     def _words(self, id: str, kind: str, print: str) -> str:
-        """Return a description of what an operation waits for."""
+        """Describe the outcome for which an operation waits."""
         first = kind.partition(" ")[0]
         if first == "step":
             return f"the step {print.partition(' ')[0]}".strip()

@@ -95,14 +95,14 @@ async def run_pass(
     fills: bool = False,
     comparison: Comparison | None = None,
 ) -> Passed:
-    """Replay a journal dry, and record a notch at each turn.
+    """Replay a journal without effects, and record a notch at each turn.
 
     Args:
         services: services without effects.
         seconds: limit of the replay, in real seconds.
         variables: after this many seconds, a notch reads only the variables of branches that ran in the turn.
         write: returns the text of a variable.
-        set_by: total milliseconds by which the clock was set; None if it wasn't set after the last turn.
+        set_by: milliseconds by which the clock was set in total; None: not set after the last turn.
         sources_from, knows: as for `Notches`.
         fills: whether to add notches for turns that the replay doesn't reach.
         comparison: comparison with the build that recorded the journal, if the code is another build.
@@ -157,7 +157,7 @@ def _cut(passed: Passed) -> Passed:
 
 
 def _parts(capture: Notches, rerun: Rerun) -> tuple[JsonObject | None, JsonObject | None]:
-    """Return where code and journal differ, and where the code hangs; None for a missing point."""
+    """Return two points: where code and journal differ, and where the code hangs; each may be None."""
     found = rerun.divergence
     if found is None:
         return None, None

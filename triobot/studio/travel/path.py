@@ -1,7 +1,7 @@
 """The path of each turn: the author's lines that ran in the turn, found by a traced replay.
 
-A traced replay takes a few times as long as a pass. It runs only when a path is requested, outside the bot's
-process. Steps aren't executed in a replay, so no path contains a step's lines.
+A traced replay takes a few times as long as a pass. So a traced replay runs only when a path is requested,
+and outside the bot's process. Steps aren't executed in a replay, so no path contains a step's lines.
 """
 
 from __future__ import annotations

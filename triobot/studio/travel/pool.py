@@ -211,7 +211,11 @@ class TwinPool:
     async def build(
         self, digests: frozenset[str], code: Sequence[JsonObject], needed: Sequence[TwinProcess] = ()
     ) -> TwinProcess:
-        """Return the twin with an earlier build. Kill the least recently used other ones, except `needed`."""
+        """Return the twin with an earlier build.
+
+        Of the other twins with earlier builds, `needed` and the `_BUILDS` most recently used twins stay. The
+        remaining ones are killed.
+        """
         async with self._loading:
             if (twin := self._loaded.get(digests)) is None or twin.dead:
                 sources = [[told["name"], told["text"]] for told in code if told.get("source") in digests]

@@ -15,7 +15,7 @@ Under ``/control/travel/``:
 
 ====================================  ===================================================================
 ``GET  CHAT``                         the chat's conversations: live, parked, crashed and ended ones;
-                                      ``can``: the abilities of these routes besides reading
+                                      ``can``: kinds of requests besides the reading ones
 ``POST CHAT/CONVERSATION/open``       replay the journal; 202 with the pass's ``id``; ``travel`` in the
                                       stream shows when the pass is ready
 ``GET  pass/ID``                      the pass's head; only its id while it runs
@@ -42,8 +42,8 @@ Under ``/control/travel/``:
 ====================================  ===================================================================
 
 `docs/travel.schema.json` describes the answers. Errors are ``{"error": text}``: 400 for an invalid request,
-404 if there is nothing to return, 409 if a branch can't carry out the request, 410 if a pass or a branch is
-gone.
+404 if the requested object doesn't exist or isn't ready, 409 if a branch can't carry out the request, 410 if
+a pass or a branch is gone.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ Answer: TypeAlias = "Callable[[Asked, Place], JsonValue | Awaitable[JsonValue]]"
 
 @final
 class Routes:
-    """Routes of one blueprint. The responses are JSON or other text, compressed if the client accepts it."""
+    """Routes of one blueprint. Responses are JSON or other text, compressed if the client accepts gzip."""
 
     def __init__(self, name: str, prefix: str) -> None:
         self.blueprint = Blueprint(name, __name__, url_prefix=prefix)

@@ -164,7 +164,7 @@ class SameAnswers:
         return Judge(self._comparison).compare(time_of(then), was, is_now) is None
 
     async def replacement(self) -> JsonObject:
-        """Return the conversation as of now as JSON, for `replacement_of` in another process.
+        """Return the conversation's current state as JSON, for `replacement_of` in another process.
 
         Raises:
             ConfigError: a step waits for the developer, or another conversation that began in the branch is

@@ -198,7 +198,7 @@ class ChatStage:
                 self._submitted(event, user, at)
 
     def _number_untold(self) -> None:
-        """If the next number belongs to a message of the bot, number people's messages above `_UNTOLD`."""
+        """If the next number belongs to a message of the bot, continue people's numbers above `_UNTOLD`."""
         world = self._world
         if world.last_message < _UNTOLD and world.last_message + 1 in self._told:
             world.number_from(_UNTOLD + world.seq, world.invoices)

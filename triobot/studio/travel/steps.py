@@ -138,7 +138,7 @@ class Steps:
     # --- the developer's decisions
 
     def returns(self, number: int | None, value: object) -> None:
-        """Make the waiting step `number` return `value`; None is the first waiting step.
+        """Make the waiting step `number` return `value`; with None, the first waiting step.
 
         Raises:
             LocalProtocolError: no such step waits, or the value can't be recorded.
@@ -150,7 +150,7 @@ class Steps:
         self._answer(self._asked(number), "returned", value)
 
     def raises(self, number: int | None, kind: str, text: str = "") -> None:
-        """Make a waiting step raise an error of class `kind`; a number None is the first waiting step.
+        """Make the waiting step `number` raise an error of class `kind`; with None, the first waiting step.
 
         Args:
             kind: name of an error class that the step declares, or of a builtin class. An error of another
@@ -169,7 +169,9 @@ class Steps:
             self._answer(asked, "raised", StepError(kind, text))
 
     def runs(self, number: int | None) -> None:
-        """Run the code of a waiting step, in real time and with the step's resources open.
+        """Run the code of the waiting step `number`, in real time; with None, of the first waiting step.
+
+        The step's resources are open while the code runs.
 
         Raises:
             LocalProtocolError: no such step waits.

@@ -34,7 +34,7 @@ _MONEY: Final = frozenset({"charge", "verify"})
 
 
 def cut(text: str) -> str:
-    """Return the first `LETTERS` characters of a text, with dots if it was longer."""
+    """Return the first `LETTERS` characters of a text, with dots in place of the rest."""
     return text if len(text) <= LETTERS else text[:LETTERS] + DOTS
 
 
@@ -114,7 +114,7 @@ def _moved(seen: object) -> JsonObject | None:
 
 
 def told_record(record: Record) -> JsonObject | None:
-    """Return the event or outcome that began a turn as JSON; None for a send that succeeded."""
+    """Return as JSON the event or outcome that began a turn; None for a send that succeeded."""
     tag = record[0]
     if tag == INTERRUPTED:
         return {"what": "interrupt", "text": str(record[4])}
@@ -182,12 +182,12 @@ def error_words(error: BaseException) -> str:
 
 
 def ending_of(records: Iterable[Record]) -> str:
-    """Return how a conversation without a failure ended: ``ended``, or the reason in its journal."""
+    """Return the kind of a conversation's end without failure: ``ended``, or the reason in the journal."""
     return next((str(record[4]) for record in records if record[0] == INTERRUPTED), "ended")
 
 
 def state_of(records: Iterable[Record], *, over: bool, failed: bool, parked: bool) -> str:
-    """Return the state of a conversation: ``waits``, ``parked``, ``crashed``, or how it ended."""
+    """Return a conversation's state: ``waits``, ``parked``, ``crashed``, or the kind of the end."""
     if over:
         return "crashed" if failed else ending_of(records)
     return "parked" if parked else "waits"

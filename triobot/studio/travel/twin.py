@@ -128,8 +128,8 @@ class Twin:
             answer["value"] = await self._do(asked.pop("do"), asked)
         except TravelError as error:
             answer |= {"error": str(error), "gone": error.gone, "refused": error.refused}
-        except Exception as error:  # any error of an author's module on import
-            # triobot's own errors don't contain people's words.
+        except Exception as error:  # for example, an error of an author's module on import.
+            # Errors of triobot itself don't contain people's words.
             told = self._whose != "hidden" or isinstance(error, TriobotError)
             words = f": {error}" if told else ""
             answer["error"] = f"{type(error).__name__}{words}"[:4_000]
@@ -183,7 +183,7 @@ class Twin:
             self._loaded = LoadedBot(loaded, target, settings, services, table)
         finally:
             signal.alarm(0)
-        # Reads the files now, so that a pass shows the sources as they were loaded.
+        # This call reads the files now, so that a pass shows the sources as they were loaded.
         return [*Code(table).sites.present]
 
     @property
@@ -208,7 +208,7 @@ class Twin:
     async def _open(
         self, id: str, lines: Lines, sources_from: int, upto: int | None, knows: bool, compares: bool
     ) -> JsonValue:
-        """Replay a journal, or its turns until `upto`, and return the head of the pass."""
+        """Replay a journal, if given only up to notch `upto`, and return the head of the pass."""
         bot, stored, hides = self._bot, read_exported(lines), self._whose == "hidden"
         if upto is not None:
             stored = up_to(stored, upto, noted=False)

@@ -70,7 +70,7 @@ class _Open:
         now: the whole pass under the present code, or under the last build if the present code can't be
             loaded.
         head: head of the pass; None until the pass is ready.
-        failed: why the pass failed.
+        failed: reason for which the pass failed; empty without a failure.
         beside: the other journals of a chat outside the bot's store; None: the store has these journals.
         marks: kills and restarts of the process, for a chat outside the bot's store.
     """
@@ -158,7 +158,7 @@ class Twins:
     async def compare(
         self, journals: Sequence[Sequence[JsonObject]]
     ) -> tuple[int, Sequence[str], list[JsonObject]]:
-        """Run these journals under the present code.
+        """Replay `journals` under the present code.
 
         Returns:
             The number of conversations that fit the new code; descriptions of lines with changed words; and,
@@ -184,7 +184,7 @@ class Twins:
     # --- the page's requests
 
     def view(self) -> list[JsonValue]:
-        """Return the passes as JSON, each with whether the pass is ready, or why the pass failed."""
+        """Return the state of each pass as JSON: ready, failed for a reason, or not ready yet."""
         return [
             {
                 "id": one.id,
@@ -316,12 +316,12 @@ class Twins:
         return one.head or {"id": one.id}
 
     async def notches(self, id: str, start: int, end: int) -> JsonValue:
-        """Return the notches from `start` to `end` (exclusive), all from the part that contains `start`."""
+        """Return the notches from `start` to `end` (exclusive), at most to the end of one build's part."""
         part, end = self._at(id, start, end)
         return cast("JsonValue", await part.twin.ask("notches", id=part.id, start=start, end=end))
 
     async def path(self, id: str, start: int, end: int) -> JsonValue:
-        """Return the paths of turns from `start` to `end` (exclusive), all from the part with `start`."""
+        """Return the paths of turns from `start` to `end` (exclusive), at most to the end of a build's part."""
         part, end = self._at(id, start, end)
         return cast("JsonValue", await part.twin.ask("path", id=part.id, start=start, end=end))
 
@@ -488,8 +488,8 @@ async def _sent(one: _Open) -> JsonObject:
     """Return the texts of sent messages, by operation, from replays under the builds that sent them."""
     sent: JsonObject = {}
     with suppress(TravelError):
-        # The replay of a part also ran the turns of earlier parts, with the words of the later build. The
-        # words of the earlier builds replace these words.
+        # The replay of a part also ran the turns of earlier parts, but with the later build's texts. So the
+        # texts from the earlier parts overwrite the texts from the later parts.
         for part in reversed(one.parts):
             sent |= await part.twin.ask("sent", id=part.id)
     return sent
@@ -516,7 +516,7 @@ def _taken(records: Iterable[Record]) -> Iterator[JsonValue]:
 
 
 def told_row(row: JsonObject, records: Iterable[Record] = ()) -> JsonObject:
-    """Return a conversation's entry in the list, without people's texts.
+    """Return a conversation's entry for the page's list, without people's texts.
 
     Args:
         records: the journal's records, if available; they show how the conversation ended.

@@ -35,7 +35,7 @@ from ...conversations.running.lines import is_authors
 DOTS: Final = "\N{HORIZONTAL ELLIPSIS}"
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
 _DIGITS: Final = 400
-"""Maximum size of an integer whose digits are written, in bits; a larger integer would take too long."""
+"""Maximum size in bits of an integer that is written in digits; a larger integer would take too long."""
 _OURS: Final = "triobot."
 _NAMED: Final = (FunctionType, MethodType, BuiltinFunctionType, CoroutineType, GeneratorType)
 PLAIN: Final = frozenset({str, int, float, bool, bytes, NoneType, complex})
@@ -220,7 +220,8 @@ def _write_module(to: _Page, value: ModuleType, level: int) -> None:
 
 
 def _write_closed(to: _Page, value: Closed, level: int) -> None:
-    to.add(f"<{object.__getattribute__(value, '_name')}, closed>")  # its own repr marks it as used
+    # The placeholder's `__repr__` would mark the placeholder as used.
+    to.add(f"<{object.__getattribute__(value, '_name')}, closed>")
 
 
 def _write_error(to: _Page, value: BaseException, level: int) -> None:
