@@ -148,7 +148,7 @@ class _SourceReader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        """Record names assigned from a chat, and coroutines that are awaited later by name."""
+        """Record names that are bound to a chat, and coroutines that are awaited later, through a name."""
         names = {target.id for target in node.targets if isinstance(target, ast.Name)}
         if self._is_place(node.value):
             self._chats |= names
@@ -248,7 +248,7 @@ class _SourceReader(ast.NodeVisitor):
         return value
 
     def _value(self, node: ast.expr) -> object:
-        """Return the object that a dotted name is bound to in the module; None if unknown."""
+        """Return the object to which the module binds a dotted name; None if unknown."""
         if isinstance(node, ast.Name):
             return self._names.get(node.id)
         if isinstance(node, ast.Attribute):

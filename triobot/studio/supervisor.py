@@ -366,7 +366,7 @@ async def keep_asking(supervisor: BotSupervisor, store: str, exchange: Exchange)
             with trio.move_on_after(_ANSWERS_WITHIN):
                 await _ask_all(supervisor, path)
         except (TriobotError, OSError) as error:
-            # The process may be ending; the next process will answer.
+            # The process may be ending. Then the next process will answer.
             log.debug("the bot said nothing of itself: %s", type(error).__name__)
         await trio.sleep(_SOONEST)
         with trio.move_on_after(EACH - _SOONEST):

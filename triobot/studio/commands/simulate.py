@@ -132,7 +132,7 @@ def _lines(outcome: SimulationResult, never: Mapping[str, str]) -> Iterator[str]
 
 
 def _progress(seed: int) -> Callable[[float], None]:
-    """Return a function that shows progress: a bar at a terminal, else a line for each tenth."""
+    """Return a function that shows the progress: as a bar at a terminal, else as a line each 10 %."""
     told = 0
 
     def show(part: float) -> None:

@@ -77,7 +77,7 @@ class DoneStep:
 
 @final
 class Steps:
-    """Replaces the functions of steps in a branch.
+    """Substitute for the functions of steps in a branch.
 
     Args:
         records: records after the notch, with the recorded results.

@@ -321,7 +321,7 @@ class Twins:
         return cast("JsonValue", await part.twin.ask("notches", id=part.id, start=start, end=end))
 
     async def path(self, id: str, start: int, end: int) -> JsonValue:
-        """Return the paths of turns from `start` to `end` (exclusive), at most to the end of a build's part."""
+        """Return the paths of the turns from `start` to `end` (exclusive), at most to the end of one part."""
         part, end = self._at(id, start, end)
         return cast("JsonValue", await part.twin.ask("path", id=part.id, start=start, end=end))
 
