@@ -104,7 +104,7 @@ class Seen:
         )
 
     def is_what(self, expected: Expected) -> bool:
-        """Whether the message equals the text, matches the pattern, or is of the class; None fits always."""
+        """Whether the message equals the text, matches the pattern, or is of the class; None fits any message."""
         match expected:
             case None:
                 return True

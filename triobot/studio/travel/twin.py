@@ -208,7 +208,7 @@ class Twin:
     async def _open(
         self, id: str, lines: Lines, sources_from: int, upto: int | None, knows: bool, compares: bool
     ) -> JsonValue:
-        """Replay a journal, and return the head of the pass. With `upto`, the replay ends after this notch."""
+        """Replay a journal, up to notch `upto` if given, and return the head of the pass."""
         bot, stored, hides = self._bot, read_exported(lines), self._whose == "hidden"
         if upto is not None:
             stored = up_to(stored, upto, noted=False)
