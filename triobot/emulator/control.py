@@ -269,7 +269,6 @@ def as_number(name: str, value: object) -> int:
 
 
 def control_blueprint(exchange: Exchange) -> Blueprint:
-    """Return the routes of the control API."""
     blueprint, api = Blueprint("control", __name__, url_prefix="/control"), ControlApi(exchange)
 
     async def view(user_id: int | None = None) -> Response:

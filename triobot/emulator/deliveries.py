@@ -92,7 +92,6 @@ class Deliveries(Numbered[PostedEvent]):
 
 
 def view_delivery(delivery: PostedEvent) -> dict[str, JsonValue]:
-    """Return a delivery as JSON."""
     sender, (kind, data) = delivery.event.sender, encode_event_data(delivery.event)
     told = attrs.asdict(delivery, filter=lambda field, _: field.name not in ("event", "version"))
     user: JsonValue = None if sender is None else sender.id

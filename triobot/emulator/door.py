@@ -226,7 +226,6 @@ async def _answer(send: Send, status: int, reason: str) -> None:
 
 
 async def send_json(send: Send, status: int, body: bytes) -> None:
-    """Send a JSON answer."""
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -142,7 +142,6 @@ class Fault:
     times: int | None = attrs.field(default=None, validator=_is_times)
 
     def fits(self, name: str) -> bool:
-        """Whether the fault applies to this operation."""
         return self.operation in ("*", name)
 
 
@@ -172,7 +171,6 @@ class EventFault:
     times: int | None = attrs.field(default=None, validator=_is_times)
 
     def fits(self, name: str) -> bool:
-        """Whether the fault applies to this type of event."""
         return self.type in ("*", name)
 
 
@@ -219,7 +217,6 @@ class FaultPlan:
         self._faults.append(fault)
 
     def clear(self) -> None:
-        """Remove all faults."""
         self._faults.clear()
 
     def for_operation(self, path: str) -> Fault | None:

@@ -104,7 +104,7 @@ class Seen:
         )
 
     def is_what(self, expected: Expected) -> bool:
-        """Whether the message equals the text, matches the pattern, or is of the class; None fits any message."""
+        """Whether the message equals the text, matches the pattern, or is of the class; None fits always."""
         match expected:
             case None:
                 return True
@@ -504,12 +504,10 @@ class HttpControl:
         self._client = client
 
     async def get(self, path: str, query: Mapping[str, int] | None = None) -> JsonValue:
-        """Send a GET request."""
         # A GET may wait for a change for `LONGEST_WAIT` seconds; then the answer needs time.
         return _read(await self._client.get(path, params=query, timeout=LONGEST_WAIT + 30))
 
     async def post(self, path: str, given: JsonObject) -> JsonValue:
-        """Send a POST request."""
         # A request may replay a conversation, which takes long on a busy machine.
         return _read(await self._client.post(path, json=given, timeout=LONGEST_WAIT + 30))
 
@@ -529,11 +527,9 @@ class InsideControl:
         self._api = ControlApi(exchange)
 
     async def get(self, path: str, query: Mapping[str, int] | None = None) -> JsonValue:
-        """Call the handler of a GET."""
         return await self._ask("GET", path, query or {})
 
     async def post(self, path: str, given: JsonObject) -> JsonValue:
-        """Call the handler of a POST."""
         return await self._ask("POST", path, given)
 
     async def fetch(self, address: str) -> bytes:

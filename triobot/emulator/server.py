@@ -81,7 +81,6 @@ class Tickets:
         self._issued: set[str] = set()
 
     def issue(self) -> str:
-        """Return a new ticket."""
         ticket = secrets.token_urlsafe(24)
         self._issued.add(ticket)
         return ticket

@@ -36,7 +36,6 @@ def json_for_pages(value: JsonValue) -> str:
 
 
 def view_user(user: User) -> JsonObject:
-    """Return a person as JSON, with the wallet."""
     return attrs.asdict(user)
 
 
@@ -53,7 +52,6 @@ def view_content(content: Content) -> JsonObject:
 
 
 def view_button(button: InlineButton) -> JsonObject:
-    """Return an inline button as JSON."""
     kinds = {CallbackButton: "callback", LinkButton: "link", PayButton: "pay"}
     return {"kind": kinds[type(button)], **attrs.asdict(button)}
 

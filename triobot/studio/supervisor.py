@@ -52,7 +52,7 @@ log: Final = logging.getLogger("triobot")
 EACH: Final = 1.0
 _SOONEST: Final = 0.2
 _ANSWERS_WITHIN: Final = 2.0
-# Number of the newest chats that are requested from the bot. The page shows a dozen.
+# Number of the newest chats that are requested from the bot. The page shows a dozen chats.
 _CHATS: Final = 40
 _PAYMENTS: Final = 100
 JsonObject = dict[str, JsonValue]

@@ -164,7 +164,7 @@ async def _ask_export(lines: Sequence[Answer], question: Question, tell: Tell) -
 
 
 def _noted(ask: Ask) -> Ask:
-    """Return a function like `ask` that also logs which user is shown the texts of which chat."""
+    """Return a function like `ask` that also logs the user's name and each chat with texts in the answer."""
 
     async def noting(question: Question, tell: Tell) -> None:
         async def note(fields: Answer) -> None:

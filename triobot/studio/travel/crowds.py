@@ -48,7 +48,6 @@ class CrowdProcess:
         self._scope = trio.CancelScope()
 
     def crowd(self) -> JsonObject:
-        """Return the crowd's state."""
         return self._crowd
 
     def let_in(self, plan: Mapping[str, JsonValue]) -> None:

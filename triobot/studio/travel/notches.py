@@ -114,7 +114,6 @@ class NotchState:
     v: dict[str, list[dict[str, str]]] = attrs.field(factory=lambda: dict[str, list[dict[str, str]]]())
 
     def told(self) -> JsonObject:
-        """Return the whole state as JSON."""
         return attrs.asdict(self, recurse=False)
 
 

@@ -260,7 +260,6 @@ def events_in(records: Sequence[Record]) -> Sequence[tuple[int, Event]]:
 
 
 def events_of(record: Record) -> Sequence[Event]:
-    """Return the events in a record."""
     if record[0] == NOTED and str(record[3]).startswith(_DRAIN):
         return [cast("Event", CODEC.value_of(node)) for node in record[4]]
     event = event_of(record)

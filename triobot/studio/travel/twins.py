@@ -326,7 +326,6 @@ class Twins:
         return cast("JsonValue", await part.twin.ask("path", id=part.id, start=start, end=end))
 
     async def source(self, id: str, source: int) -> str:
-        """Return the text of one source of a pass."""
         parts = self._ready(id).every
         part = next((part for part in reversed(parts) if part.source <= source), parts[0])
         return cast("str", await part.twin.ask("source", id=part.id, source=source))
@@ -407,7 +406,6 @@ class Twins:
         return cast("JsonObject", await self._find_branch(id).twin.ask("replacement", id=id))
 
     async def close_branch(self, id: str) -> None:
-        """Discard a branch."""
         branch = self._find_branch(id)
         del self._branches[id]
         await branch.twin.ask("close branch", id=id)
@@ -459,7 +457,6 @@ class Twins:
         return found
 
     async def close(self, id: str) -> None:
-        """Discard a pass."""
         one = self._passes.pop(id, None)
         for part in [] if one is None else one.every:
             if not part.twin.dead:

@@ -93,7 +93,6 @@ class _Page:
         return "".join(self._parts) + (DOTS if self.full else "")
 
     def write(self, value: object, level: int) -> None:
-        """Append a value."""
         self._values -= 1
         if self._values < 0 or self.full:
             self.full = True
@@ -132,12 +131,10 @@ class _Page:
         self.add(close if between is not open else open + close)
 
     def named(self, member: tuple[str, object], level: int) -> None:
-        """Append a field with its name."""
         self.add(f"{member[0]}=")
         self.write(member[1], level)
 
     def entry(self, member: tuple[object, object], level: int) -> None:
-        """Append an entry of a dictionary."""
         self.write(member[0], level)
         self.add(": ")
         self.write(member[1], level)
