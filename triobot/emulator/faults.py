@@ -124,7 +124,7 @@ class Fault:
     Attributes:
         operation: path of the operation, such as ``sendMessage``, or ``*`` for any.
         latency: seconds to wait before the operation, and before the other effects of this fault.
-        status: HTTP status of an error in place of the operation; None performs the operation.
+        status: HTTP status of an error that is sent instead of performing the operation; None: no error.
         reason: text of the error.
         drop: ``before``: the connection breaks before the operation; ``after``: the operation is performed,
             and only the answer is lost. In both cases the client sees a broken connection. Over HTTP, the
@@ -142,6 +142,7 @@ class Fault:
     times: int | None = attrs.field(default=None, validator=_is_times)
 
     def fits(self, name: str) -> bool:
+        """Whether the fault applies to the operation with the path `name`."""
         return self.operation in ("*", name)
 
 
@@ -171,6 +172,7 @@ class EventFault:
     times: int | None = attrs.field(default=None, validator=_is_times)
 
     def fits(self, name: str) -> bool:
+        """Whether the fault applies to events of the type `name`."""
         return self.type in ("*", name)
 
 
@@ -217,6 +219,7 @@ class FaultPlan:
         self._faults.append(fault)
 
     def clear(self) -> None:
+        """Remove all faults."""
         self._faults.clear()
 
     def for_operation(self, path: str) -> Fault | None:
