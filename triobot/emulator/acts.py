@@ -131,7 +131,7 @@ class Acting:
         return (event,)
 
     def tap(self, key: Key, *, place: Location = HOME) -> Events:
-        """Tap a key of the reply keyboard: the chat shows the key's label, and the key's value is sent.
+        """Tap a key of the reply keyboard: the chat shows the key's label, and the bot gets the key's value.
 
         Args:
             place: the location that a key for sharing a location sends.

@@ -36,7 +36,7 @@ _MOVED: Final = {
 
 
 def line_words(world: World, line: Change) -> str:
-    """Return the words of a line; empty for a change that isn't shown as a line."""
+    """Return a change as words for a line; an empty text for a change that isn't shown as a line."""
     match line.what:
         case Clicked(user_id=user_id, label=label):
             return f"{_name(world, user_id)} pressed “{label}”"

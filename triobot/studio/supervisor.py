@@ -257,7 +257,7 @@ class BotSupervisor:
             self._enter(self._ended(process.returncode))
 
     async def _opened(self, environ: Mapping[str, str]) -> trio.Process:
-        """Start a process. Reports use its standard output; all other output uses its error output."""
+        """Start a process. Reports come through standard output; other output comes through error output."""
         listening = self._listening.fileno()
         return await trio.lowlevel.open_process(
             [*_BOT, self._target, str(listening) if HANDS_ON else f":{self._port}", str(self._ahead)],

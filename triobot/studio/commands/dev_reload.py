@@ -59,7 +59,7 @@ class LeaseGuard:
 
     @property
     def chat_id(self) -> int:
-        """Number of the conversation's chat, or of another place."""
+        """Number of the conversation's chat or room."""
         return cast("int", self.parting["chat_id"])
 
     def undecided(self) -> None:

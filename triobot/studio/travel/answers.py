@@ -1,9 +1,9 @@
 """People's recorded answers, repeated in a branch. The branch continues from a notch, or runs new code from
 the start.
 
-A press is repeated on a button with the same key, and a submission on a form with the same fields. A text is
-repeated if the open question seems to be the question that was answered. An answer without a match isn't
-repeated: the developer must decide.
+A press is repeated on a button with the same key. A submission is repeated on a form with the same fields. A
+text is repeated if the open question seems to be the question that was answered. An answer without a match
+isn't repeated: the developer must decide.
 """
 
 from __future__ import annotations

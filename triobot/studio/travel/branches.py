@@ -6,8 +6,8 @@ can't begin while a payment is under way. From a notch within a charge, the bran
 and the code charges again. A branch sends nothing to the outside and changes nothing outside. The branch is
 discarded when the block of `open_branch` ends.
 
-No time passes between two calls if the caller waits in a thread: virtual time jumps when all tasks wait, but
-not while a task waits for a thread (`triobot.testing.virtual`).
+Between two calls, the caller must wait in a thread, so that no time passes. Virtual time jumps when all tasks
+wait, except while a task waits for a thread (`triobot.testing.virtual`).
 """
 
 from __future__ import annotations
