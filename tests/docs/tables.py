@@ -45,7 +45,7 @@ _WORDS: Final = {
         "the aside runs beside the live conversation",
     ),
     "question": (
-        "an open question, if the event is its form or a press of its button",
+        "an open question, if the event submits its form or presses its button",
         "the question's conversation gets the event",
     ),
     "wait": (
@@ -59,7 +59,7 @@ _WORDS: Final = {
         "text for parked conversations",
     ),
     "over": (
-        "an ended question or another member's question, if the event is its form or a press of its button",
+        "an ended or another member's question, if the event submits its form or presses its button",
         'the press is answered "expired". A press at another member\'s open question gets no answer',
     ),
     "live": (

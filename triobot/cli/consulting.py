@@ -243,7 +243,7 @@ def print_answer(answer: Iterable[object], lines: Iterable[str], *, as_json: boo
 
 
 def instant(at: object) -> str:
-    """Format a wall-clock time of the store, to the second."""
+    """Format a stored wall-clock time, to the second."""
     if not isinstance(at, int):
         return "-"
     return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

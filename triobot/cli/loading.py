@@ -85,8 +85,8 @@ def _import_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        # If `a` is missing, the error of `import a.b` has the name "a". With any other name, the error comes
-        # from an import inside the module.
+        # If `a` or `b` is missing, the error of `import a.b` has the name "a" or "a.b". With any other name,
+        # the error comes from an import inside the module.
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise _no_module(name) from error
         raise _failed(name, error) from error
@@ -145,7 +145,7 @@ def _hint_at_own_file(error: BaseException) -> str:
     specs = [PathFinder.find_spec(top, [folder]) for folder in sys.path]
     files = list(dict.fromkeys(spec.origin for spec in specs if spec is not None and spec.origin))
     if not files or not is_authors(files[0]) or (files[0] in str(error) and not files[1:]):
-        return ""  # no author's file has that name
+        return ""  # no author's file hides a library
     return f"; {top} is your own {files[0]}, which stands before any library of that name"
 
 

@@ -117,8 +117,8 @@ class Refusals:
     def queue(self, delivery: Delivery) -> Queue | Start | None:
         """Answer an event that has to wait, if it waits for a parked conversation.
 
-        The user is told that the conversation can't go on. A command that starts a conversation is answered
-        with an offer instead: the same command again ends the parked conversation, and starts anew.
+        The user is told that the conversation can't go on. If the event is a command that starts a route, the
+        answer is an offer instead: repeat the command to end the parked conversation and start that route.
 
         Returns:
             Queue if the event must wait; the start if the event accepts the offer; None otherwise.

@@ -1,7 +1,8 @@
 """The chats in memory: one `ChatActor` for each chat with conversations or waiting events.
 
-A chat comes into memory with an event, or is loaded from the store. A chat without conversations and waiting
-events leaves memory. If there are too many chats, the chats with the oldest events are evicted.
+An event or a deadline brings a chat into memory. Stored conversations of the chat are then loaded. A chat
+without conversations and waiting events leaves memory. If there are too many chats, the chats with the oldest
+events are evicted.
 """
 
 from __future__ import annotations

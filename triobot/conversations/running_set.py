@@ -161,7 +161,7 @@ class RunningSet:
     # --- waits and blocks
 
     def opens(self, conversation: Conversation, taker: Wait | Watch) -> None:
-        """Number a new wait or block, and set its opening time."""
+        """Give a new wait or block its number and its opening time."""
         self._opened += 1
         taker.opened = conversation.facts.seq, self._opened
         if conversation.run is not None:

@@ -464,7 +464,8 @@ class Workload:
                 reschedule(task)
 
     def beside(self, work: Callable[[], Awaitable[None]]) -> bool:
-        """Run `work` in a task of its own. Return False if the conversations are being evicted.
+        """Run `work` in a task of its own. Return False before the start, and while conversations
+        are evicted.
 
         `work` must not raise.
         """

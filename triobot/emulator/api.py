@@ -106,7 +106,7 @@ class _Serving:
         self._call = call
 
     def look(self, fields: Fields, *, as_json: bool = False) -> Refusal | None:
-        """Record the request's liberties. Return a refusal if the platform is strict and finds a liberty."""
+        """Record the request's liberties. Return a refusal of a liberty if the platform is strict."""
         world = self.exchange.world
         found = liberties(self.path, fields, world.uploads, as_json=as_json)
         self.exchange.note_liberties(self.path.strip("/"), found, self._call)

@@ -137,8 +137,9 @@ class Measured:
     """Pillow's results for an image.
 
     Attributes:
-        size: width and height in pixels, after the rotation that the camera recorded.
-        previews: file names of the resized images, by the length of their longer edge.
+        size: width and height in pixels, after the rotation that the camera recorded. A huge image isn't
+            rotated.
+        previews: file names of the resized images, by the largest allowed length of an edge.
     """
 
     size: tuple[int, int]

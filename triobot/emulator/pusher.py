@@ -262,7 +262,7 @@ class BotAddress:
                 self.url, content=body.data, headers={"content-type": body.content_type}
             )
         except httpx.TransportError as error:
-            # With any other error, the bot was reached, but its answer came too late or not at all.
+            # With most other errors, the bot was reached, but its answer came too late or not at all.
             self._learn(listens=not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout))
             return None
         self._learn(listens=True)

@@ -301,7 +301,7 @@ class Codec:
     # --- values
 
     def node_of(self, value: object) -> Node:
-        """Return the node to record for a value.
+        """Return the node, the JSON form in the journal, of a value.
 
         Raises:
             UnrecordableError: the value can't be recorded, or is too large.
@@ -325,7 +325,7 @@ class Codec:
     # --- errors
 
     def node_of_error(self, error: Exception, raises: Raises = ()) -> Node:
-        """Return the node to record for an error: only the error's text if the node would be too large."""
+        """Return the node of an error: only the error's text if the node would be too large."""
         try:
             node = self._error_node(error, tuple(raises))
             if len(encode_record(node)) <= self._largest:

@@ -365,7 +365,7 @@ def _connected(
 
 
 def _reaches(function: Function, name: str, since: tuple[int, int], to: Statement) -> bool:
-    """Whether a variable assigned at `since` may still have its value in the statement `to`."""
+    """Whether `to` reads a variable that was assigned at `since`, before the next assignment in the text."""
     ends = (
         begins(one.node)
         for one in function.statements

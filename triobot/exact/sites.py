@@ -1,4 +1,4 @@
-"""Sites: numbers of the source positions from which operations come; computed while the code runs.
+"""Sites: the author's calls that led to each operation. Each site gets a number while the code runs.
 
 A site is the chain of the author's calls that led to the operation, from the outermost inwards. Each link is
 a range of a source's text. A source is named by its digest. A site's number is a digest of its links. So an

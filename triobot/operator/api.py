@@ -41,7 +41,7 @@ def _without_a_bot(*_: object) -> NoReturn:
 @final
 @attrs.define(eq=False)
 class OperatorApi:
-    """Answers an operator's questions.
+    """Answers an operator's requests.
 
     Args:
         name: the bot's name in metrics.

@@ -212,7 +212,7 @@ def question_at(method: str, target: str, body: bytes) -> Question:
 
 
 def decode_question(route: HttpRoute, fields: Mapping[str, str], query: str, body: bytes) -> Question:
-    """Decode a question of a known route. `check_question` checks the fields' values.
+    """Decode the HTTP request of an operator for this HTTP route. `check_question` checks the fields' values.
 
     Args:
         fields: fields in the path.

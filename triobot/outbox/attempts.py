@@ -80,7 +80,7 @@ class Attempts:
         self._suspects.worked(delivery.chat, delivery.began, now)
 
     def fail(self, delivery: Delivery, operation: Operation[object], error: Exception, now: float) -> None:
-        """End an attempt with the error of `operation`; retry, suspend or reject the delivery.
+        """End an attempt in which `operation` failed with `error`; retry, suspend or reject the delivery.
 
         Args:
             operation: the delivery's own operation, or the upload of its file.

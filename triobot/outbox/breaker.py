@@ -13,9 +13,9 @@ operation is *suspected*, and waits in its lane until one of these events shows 
   ago, or if no request has succeeded in this process. Otherwise the chat is the cause.
 
 A broadcast's refusal is *faint* evidence if no request to the chat has succeeded lately: most users of an old
-audience may have left. Faint refusals wait for a success like other refusals, but don't count among the
-several chats. After a minute without any success, several faint refusals mean that the token is the cause.
-Fewer faint refusals mean that their chats are the cause.
+audience may have left. An operation with a faint refusal waits like others, but its chat doesn't count as one
+of the several refused chats. After a minute without any success, several faint refusals mean that the token
+is the cause. Fewer faint refusals mean that their chats are the cause.
 
 No operation fails while everything is held. Every half minute one queued operation is sent as a probe. While
 fewer than `BreakerRules.chats` chats are suspected, an operation of a chat without a refusal is sent as a

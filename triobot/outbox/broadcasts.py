@@ -322,10 +322,10 @@ class Broadcasts:
         self._wake.set()
 
     async def _look(self, nursery: trio.Nursery) -> bool:
-        """Start the due broadcasts, up to `AT_ONCE`, and delete unfinished captures.
+        """Start the due broadcasts, up to `AT_ONCE`, and delete broadcasts with an incomplete audience.
 
         Returns:
-            False if the store was too full to delete a capture.
+            False if the store was too full to delete a broadcast.
         """
         all_done = True
         for key in list(self._due):

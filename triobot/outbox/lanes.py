@@ -154,7 +154,7 @@ class Lanes(Generic[P]):
         """Add an entry to the end of its lane.
 
         Returns:
-            Whether the result of `start` may have changed. False if another lane of the same class is ready
+            Whether the result of `start` may have changed. False if a lane of the same class is ready
             already, or if this lane has to wait.
         """
         lane = self._lanes.get(place.key)

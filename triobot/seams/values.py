@@ -54,7 +54,7 @@ _explored: Final[set[type]] = set()
 # Cache of field names: attrs.fields would search the names again at each call. Encoding fills this cache with
 # classes that are known to be frozen.
 _fields: Final[dict[type, tuple[str, ...]]] = {}
-# The same cache for classes of decoded values. These classes need not be frozen.
+# The same for all classes, frozen or not.
 _field_names: Final[dict[type, tuple[str, ...]]] = {}
 _quoted: Final = json.encoder.encode_basestring_ascii
 _met: Final[set[type]] = set()

@@ -1,8 +1,8 @@
 """Stores: state that outlives the process, behind one interface, `triobot.store.Store`.
 
-`open_store` picks one of three engines by the address: SQLite in a file, SQLite in memory (not durable), or
-PostgreSQL. The code for the last two engines is imported only if an address names that engine. Only commands
-import `restoring` and `offline_copy`. The rules for redelivery, quota and unreadable requests are in `rules`,
+`open_store` picks one of three databases by the address: SQLite in a file, SQLite in memory (not durable), or
+PostgreSQL. The code for the last two is imported only if an address names that database. Only commands import
+`restoring` and `offline_copy`. The rules for redelivery, quota and unreadable requests are in `rules`,
 a pure module.
 """
 
@@ -63,7 +63,7 @@ async def open_store(
         visit: whether a tool, and not the bot, opens the store.
 
     Raises:
-        ConfigError: the address names no store, or a package that its engine needs isn't installed.
+        ConfigError: the address names no store, or a package for its database isn't installed.
         StoreError: as `open_sqlite` and `triobot.store.postgres.open_postgres`.
 
     Cancellation: as `open_sqlite`.

@@ -1,7 +1,7 @@
 """Checks of every value that enters a store, made before the value joins a batch. Pure.
 
-Group commit puts the writes of unrelated callers into one transaction. A value that the engine can't store
-(half a surrogate pair, an integer beyond 64 bits, U+0000, which PostgreSQL refuses) would make the writes of
+Group commit puts the writes of unrelated callers into one transaction. A value that the database
+can't store (half a surrogate pair, an integer beyond 64 bits, U+0000 in PostgreSQL) would make the writes of
 the other callers fail. So such a value is refused before it joins a batch, and only its caller gets an error.
 The error names the field, and doesn't repeat the content.
 
@@ -41,7 +41,7 @@ _Check: TypeAlias = Callable[[str, Any], object]
 
 
 def check_column(field: str, value: str, *, empty: bool = False, most: int | None = None) -> None:
-    """Check that every engine can store the text.
+    """Check that SQLite and PostgreSQL can store the text.
 
     Args:
         most: maximum length in characters.

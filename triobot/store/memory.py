@@ -73,7 +73,7 @@ class MemoryRows:
         self.tables = Tables(self.sql)
 
     def open(self, clock: WallClock, retention: Retention = RETENTION) -> Store:
-        """Open a store over the rows, for a new run."""
+        """Open a store on these rows, as a new process of the bot would."""
         self.tables = tables = Tables(self.sql)
         opening = take_over(self.sql, tables, self.notes, machine=_MACHINE, now=clock.now())
         tables.retention = retention

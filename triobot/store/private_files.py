@@ -35,7 +35,7 @@ def checked_path(path: Path) -> Path:
 
 
 def refuse_planted(path: Path) -> None:
-    """Refuse a link in a folder where everybody may write, such as /tmp: another user may have made the link.
+    """Refuse another user's link in a folder where everybody may write, such as /tmp.
 
     Raises:
         ConfigError: `path` is such a link, or a link to itself; names the link.

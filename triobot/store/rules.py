@@ -88,7 +88,7 @@ def names_chat(key: str, chat_id: ChatId) -> bool:
 
 
 def as_kept(write: KeepRaw) -> KeepRaw:
-    """Return the write in its stored form: truncated, and without characters that some engine can't store.
+    """Return the write in its stored form: truncated, and without characters that some databases can't store.
 
     No request is refused here: a request that could not be parsed often has unreadable headers too.
     """
@@ -107,7 +107,7 @@ def overflows(rows: int, size: int) -> bool:
 
 
 def _storable(text: str) -> str:
-    # SQLite accepts U+0000 in a text, but not every engine does.
+    # SQLite accepts U+0000 in a text, PostgreSQL doesn't.
     return text[:_MOST_CHARACTERS].encode(errors="replace").decode().replace("\0", "?")
 
 

@@ -1,4 +1,4 @@
-"""The default engine: one file, one connection, one writer, group commit.
+"""The default store: one SQLite file, one connection, one writer, group commit.
 
 The module `file` opens a file. The module `table_store` contains the store, and the function that serves an
 open store.

@@ -59,7 +59,7 @@ def _reads(
     part: Callable[[Tables], T], method: Callable[Concatenate[T, P], R]
 ) -> Callable[Concatenate[_Reads, P], Awaitable[R]]:
     """Return a query that calls a method of one part of the tables, in the writer's thread."""
-    name = method.__name__  # called by name, because an engine or a test may override the method
+    name = method.__name__  # called by name, because a subclass or a test may override the method
 
     async def read(self: _Reads, /, *given: P.args, **named: P.kwargs) -> R:
         def work(tables: Tables) -> R:
@@ -220,8 +220,8 @@ class Store(_Reads):
 
     Raises, from every method: StoreFullError: nothing of this call was stored; repeat the call once there is
     room. StoreCorruptError: the file is damaged, or its disk failed in the middle of a commit, which may or
-    may not be stored. Every later call raises this error too; the program should stop. LocalProtocolError: no
-    engine can store one of the values; nothing of this call was stored. StaleRowError: a payment has changed
+    may not be stored. Every later call raises this error too; the program should stop. LocalProtocolError:
+    one of the values can't be stored; nothing of this call was stored. StaleRowError: a payment has changed
     since the caller read the payment; nothing of this call was stored. LeaseLostError: another process has
     taken the store; nothing of this call was stored. JournalConflictError: a conversation has ended, or has
     changed since the caller read the conversation; nothing of this call was stored. RedeliveredError: the
@@ -379,7 +379,7 @@ class Store(_Reads):
         """Copy the store into a new file, while other tasks go on writing.
 
         Raises:
-            ConfigError: the file exists or can't be made, or this engine makes no backups of this kind.
+            ConfigError: the file exists or can't be made, or this database has no backups of this kind.
         """
         await self._back_up(path)
 

@@ -449,11 +449,11 @@ class RunsBatches(Protocol):
         ...
 
     def checkpoint_due(self) -> bool:
-        """Return whether the engine's log must be shortened."""
+        """Return whether the database's log must be shortened."""
         ...
 
     def checkpoint(self) -> None:
-        """Shorten the engine's log."""
+        """Shorten the database's log."""
         ...
 
 

@@ -531,8 +531,9 @@ def seeded(seed: int | str) -> Generator[None]:
 
     May be entered around `trio.run`, or within it.
     """
-    # Outbox pauses use the global generator. Trio shuffles ready tasks with its own generator, which is kept
-    # for exactly this use (pytest-trio and hypothesis use it too) but has no public name.
+    # The outbox's pauses use the random numbers of the module `random`. Trio shuffles ready tasks with random
+    # numbers of its own, which can be seeded for exactly this use (as by pytest-trio and hypothesis), but
+    # have no public name.
     run = vars(import_module("trio._core._run"))
     shuffler: random.Random = run["_r"]
     before, shuffling, allowed = (

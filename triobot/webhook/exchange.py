@@ -63,7 +63,7 @@ class RequestFraming:
         content_type: received content type; may be empty.
         length: the body's length in bytes; None if no header names the length.
         conflicting: whether the headers name two lengths or an unreadable length.
-        unread: whether a body may follow.
+        unread: whether a part of the body may be unread.
     """
 
     content_type: str

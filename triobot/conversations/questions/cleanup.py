@@ -192,7 +192,7 @@ class Cleanup:
             self._begin(_Owed(chat_id, message_id, text, kept=False), taken)
 
     def owe_words(self, chat_id: ChatId, conversation: int, words: str) -> Sequence[Write]:
-        """Record a message about a conversation as owed. Return the write for the conversation's end.
+        """Record that a conversation's end owes the users a message. Return the write for the end.
 
         Call `say_owed` once the conversation has ended. After a crash, the next start sends the message.
         """

@@ -333,7 +333,7 @@ def check_arguments(handler: Callable[..., object], args: Sequence[object] | Non
 def check_function(
     function: object, decorator: str, takes: str, args: Sequence[object] | None = (None,)
 ) -> None:
-    """Check a decorated function, before its first call: it is async, and can be called with `args`.
+    """Check, before the first call, that a decorated function is async and can be called with `args`.
 
     Args:
         takes: description of the function for errors, such as "of one argument".

@@ -37,7 +37,7 @@ _LIBRARIES: Final = _places("purelib", "platlib")
 _HOMES: Final[set[str]] = set()
 # Code with these flags belongs to the calling line only if that line awaits the code.
 _AWAITED: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
-# Generators that resume a coroutine by hand, so that Python's await chain ends at the generator.
+# Code of generators that resume a coroutine by hand. Python's await chain ends at such a generator.
 _STEPPING: Final[set[CodeType]] = set()
 
 LIBRARIES: Final = "the docs' page libraries.md"

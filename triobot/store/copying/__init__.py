@@ -1,4 +1,4 @@
-"""Copies of a store to another engine or place: `triobot store copy`.
+"""Copies of a store to another database or place: `triobot store copy`.
 
 Read `copier` first, for the order of the steps; then `tables`, for the copied rows. `ends` is the interface
 that both engines implement for a copy.

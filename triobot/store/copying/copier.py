@@ -1,5 +1,5 @@
-"""The copier: copies a store into a new store of another engine or at another address. The copy then replaces
-the old store.
+"""The copier: copies a store into a new store, in another database or at another address. The copy then
+replaces the old store.
 
 No other process has either store open during the copying. Rows keep their numbers, because journals,
 payments, keys of signals and data of chats refer to these numbers: a conversation has the number of its

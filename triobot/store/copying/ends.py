@@ -42,7 +42,7 @@ class CopyEnd(Protocol):
         ...
 
     def reading(self) -> AbstractContextManager[None]:
-        """Return a context manager for reads outside `put`; it converts the engine's errors to triobot's."""
+        """Return a context manager for reads outside `put`; it converts the database's errors."""
         ...
 
     def number_from(self, last: int) -> None:
@@ -50,7 +50,7 @@ class CopyEnd(Protocol):
         ...
 
     def problems(self) -> Sequence[str]:
-        """Return the problems that the engine can find in the store, one line each."""
+        """Return the problems that the database can find in the store, one line each."""
         ...
 
     def close(self) -> None:

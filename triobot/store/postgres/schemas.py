@@ -54,7 +54,7 @@ def make_store(
     *,
     copying: Copying | None = None,
 ) -> None:
-    """Make the schema if it has no tables; otherwise check the schema, and change nothing.
+    """Make the tables of a schema without tables; otherwise check the schema, and change nothing.
 
     Args:
         copying: role of the store in a copy, if any.

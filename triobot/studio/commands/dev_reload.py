@@ -282,7 +282,7 @@ class HeldReload:
                 fits, texts, parts = await self._twins.compare(journals)
                 self._broken = ""
             except TravelError as error:
-                # Without a held reload, the bot restarts, and its new process prints this error.
+                # If no conversation holds the reload, the bot restarts: the new process prints this error.
                 if self._held:
                     self._broken = str(error)
                     self._bot.say("the new code can't be loaded, and the reload stays held")

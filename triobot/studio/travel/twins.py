@@ -465,7 +465,7 @@ class Twins:
         self._tell()
 
     def _present(self, id: str) -> tuple[_Open, _InTwin]:
-        """Return a pass, and its part under the present code."""
+        """Return a pass that is ready, and its replay under the present code (`_Open.now`)."""
         one = self._ready(id)
         assert one.now is not None
         return one, one.now
