@@ -1093,6 +1093,31 @@ case(
     WHO[:3],
 )
 
+# --- an answer that may have got another value on its way
+USUAL = """async def save(first, second):
+    pass
+
+async def order(chat):
+    a = await chat.ask("Text?")
+    if not a:
+        a = "none"
+    b = await chat.ask("Text?")
+    if b == "none":
+        b = ""
+    else:
+        await chat.send("Thanks.")
+    await chat.step(save, a, b)
+    await chat.ask("Note?")
+"""
+case(
+    "u01 uses exchanged behind a usual value",
+    USUAL,
+    swap(USUAL, ("save, a, b", "save, b, a")),
+    "PPP",
+    ["one", "two"],
+)
+case("u02 something new behind it", USUAL, USUAL + '    await chat.ask("More?")\n', "SSS", ["one", "two"])
+
 # --- several builds in one journal
 case(
     "j01 reworded twice, between a question added behind",

@@ -31,7 +31,9 @@ NOBODY: Final = "a message or an answer that nobody reads was replaced"
 
 @attrs.define
 class Op:
-    """An operation; `id` is what nobody sees, and `use` says that something is done with the answer."""
+    """An operation; `id` is what nobody sees, `use` says that something is done with the answer, and `usual`
+    that an empty answer gets another value first.
+    """
 
     id: int
     kind: str
@@ -42,6 +44,7 @@ class Op:
     helper: bool = False
     parser: str = ""
     long: bool = False
+    usual: bool = False
 
     @property
     def said(self) -> tuple[str, str]:
@@ -73,6 +76,7 @@ class Program:
         if rng.random() < 0.15:
             op.wrap = rng.choice(("if True", "for _ in range(2)", "with"))
         op.helper = kind == "ask" and rng.random() < 0.1
+        op.usual = kind in ("ask", "data", "choose") and rng.random() < 0.3
         return op
 
     def edit(self) -> str:
@@ -139,6 +143,8 @@ class Program:
             call = self._call(op, data, pad)
             for line in f"{pad}{f'{op.name} = ' if op.name else ''}{call}".split("\n"):
                 put(line, op)
+            if op.usual and op.name:
+                lines += [f"{pad}if not {op.name}:", f"{pad}    {op.name} = 'usual'"]
             if op.use and op.name:
                 lines.append(f"{pad}put('k{op.id}', {op.name})")
         lines.append(f"    await {chat}.ask('The end?')")

@@ -323,7 +323,7 @@ def _connected(
     collects the values.
     """
     function = point.function
-    outwards = [one for one in above(point) if isinstance(one, ast.stmt)]
+    outwards = [one for one in above(function, point.node) if isinstance(one, ast.stmt)]
     repeats = [one for one in outwards if isinstance(one, (*_LOOPS, ast.While))]
     many = len(outwards) if not is_first else outwards.index(repeats[-1]) + 1 if repeats else 0
     again = [one for one in outwards[:many] if isinstance(one, _DECIDES)]
@@ -355,7 +355,7 @@ def _connected(
                 chosen[one.node] = one
     uses = [one for one in chosen.values() if one is own or one.reads & gone.keys()]
     turning = {name for one in function.statements if one.node in in_loops for name in one.sets} - own.sets
-    collects = any(isinstance(one, COMPREHENSIONS) for one in above(point)) or any(
+    collects = any(isinstance(one, COMPREHENSIONS) for one in above(function, point.node)) or any(
         one.reads & turning
         or (isinstance(one.node, ast.Expr) and (one.touches or isinstance(one.node.value, ast.Yield)))
         for one in uses
@@ -365,10 +365,14 @@ def _connected(
 
 
 def _reaches(function: Function, name: str, since: tuple[int, int], to: Statement) -> bool:
-    """Whether `to` reads a variable that was assigned at `since`, before the next assignment in the text."""
-    ends = (
-        begins(one.node)
-        for one in function.statements
-        if name in one.sets and name not in one.reads and begins(one.node) > since
+    """Whether a variable assigned at `since` may still have its value in the statement `to`."""
+    ends = (one for one in function.statements if name in one.sets - one.reads)
+    return (name in to.reads and since < begins(to.node)) and not any(
+        since < begins(one.node) < begins(to.node) and _precedes(one.node, to.node, function) for one in ends
     )
-    return name in to.reads and since < begins(to.node) <= min(ends, default=begins(to.node))
+
+
+def _precedes(one: ast.stmt, to: ast.AST, function: Function) -> bool:
+    """Whether `one` is a statement of a block around `to`, so that `to` never runs without `one`."""
+    blocks = [block for _, block in ast.iter_fields(function.source.parents[one]) if isinstance(block, list)]
+    return any(one in block and node in block for block in blocks for node in above(function, to))

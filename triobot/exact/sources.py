@@ -324,7 +324,7 @@ class Point:
     @property
     def is_repeated(self) -> bool:
         """Whether the point is in a loop."""
-        return any(isinstance(one, _LOOPS) for one in above(self) if one is not self.node)
+        return any(isinstance(one, _LOOPS) for one in above(self.function, self.node) if one is not self.node)
 
     @property
     def line(self) -> int:
@@ -339,7 +339,7 @@ class Point:
     @cached_property
     def target(self) -> str:
         """The point's statement with a blank in place of the operation: shows the use of the value."""
-        statement = next((one for one in above(self) if isinstance(one, ast.stmt)), None)
+        statement = next((one for one in above(self.function, self.node) if isinstance(one, ast.stmt)), None)
 
         def change(node: ast.AST) -> ast.AST | None:
             return ast.Name("_") if node in self.heads else quieted(node)
@@ -499,12 +499,12 @@ def quieted(node: ast.AST) -> ast.AST | None:
     return ast.Name(name, ast.Load()) if name in QUIET else None
 
 
-def above(point: Point) -> Iterator[ast.AST]:
-    """Yield the nodes around a point in its function, from the point itself outwards."""
-    one: ast.AST | None = point.node
-    while one is not None and one is not point.function.node:
+def above(function: Function, node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes around a node of a function, from the node itself outwards."""
+    one: ast.AST | None = node
+    while one is not None and one is not function.node:
         yield one
-        one = point.function.source.parents.get(one)
+        one = function.source.parents.get(one)
 
 
 def parts_of(statement: ast.stmt) -> Sequence[ast.AST]:

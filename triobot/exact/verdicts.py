@@ -187,7 +187,8 @@ class Comparison:
     def around(self, site: int) -> Sequence[object]:
         """Return the calls of helpers that led to a site, and the for-loops around its innermost point."""
         *calls, inner = self.points(site)
-        return *calls, *(one for one in above(inner) if isinstance(one, ast.For | ast.AsyncFor))
+        around = above(inner.function, inner.node)
+        return *calls, *(one for one in around if isinstance(one, ast.For | ast.AsyncFor))
 
     def line_of(self, site: int) -> SourceLine:
         """Return the author's line of a site."""
@@ -196,8 +197,7 @@ class Comparison:
             return NOWHERE
         part = parts[-1]
         if isinstance(part, SiteLink):
-            known = self.sites.present.get(part.digest)
-            file = "?" if known is None else known[0]
+            file = self.sites.present.get(part.digest, "?")[0]
             return SourceLine(
                 file, part.place[0] or 0, f"in {part.function}: its source is not at hand", part.function
             )
