@@ -33,7 +33,7 @@ class Facts:
     """The facts of one run of a conversation, which never change.
 
     Attributes:
-        seq: row of the event that started the conversation.
+        seq: inbox row of the event that started the conversation.
         at: arrival time of that event, in wall milliseconds.
         owner: the sender that the conversation belongs to; None if it belongs to the whole chat.
         key: the key with which code started the route; for a room, the room's key; None if there is no key.
@@ -41,8 +41,8 @@ class Facts:
         interrupted: name of the route that this conversation has interrupted, or None.
         beside: whether the conversation runs as an aside, beside the live conversation.
         run_number: 1, and one more after each `continue_as`.
-        id: chat, row of the starting event and, from the second run on, the run's number; the same after a
-            restart.
+        id: text made of the chat, the row of the starting event and, from the second run on, the run's
+            number; the same after a restart.
     """
 
     chat_id: ChatId
@@ -59,7 +59,7 @@ class Facts:
     id: str
 
     def ended_by(self, halt: Halt) -> bool:
-        """Return whether a stop ends this run."""
+        """Return whether `halt`, the stop of a route, ends this run."""
         return halt.ends(self.route.name, self.key)
 
     @property
@@ -79,12 +79,12 @@ class InRow:
 @final
 @attrs.define(eq=False, repr=False)
 class Successor:
-    """The conversation that takes the place of a conversation that has called `continue_as`.
+    """The conversation that replaces a conversation that has called `continue_as`.
 
     Attributes:
         first: the first record, stored by the unit that ends the former conversation.
         run: number of the run within the conversation.
-        position: position of the next record, once the first record is in a unit.
+        position: position in the journal of the record after `first`; set when `first` is added to a unit.
     """
 
     start: Start
@@ -106,13 +106,13 @@ class DueStart:
 @final
 @attrs.define(eq=False, repr=False)
 class Replay:
-    """The replay of a journal: of a conversation revived from the store, or of a dry run.
+    """The replay of a journal, to revive a conversation from the store or for a dry run.
 
     Attributes:
         stored: the row and the journal; after the replay, only the row.
         changed: comparison of the journal with the current code; None if the same build made the journal, or
             the replay is over.
-        settled: event that is set once the journal is replayed or the conversation has ended.
+        settled: set once the journal is replayed or the conversation has ended.
         when_over: functions to call once the journal is replayed.
     """
 

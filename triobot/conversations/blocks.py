@@ -1,4 +1,4 @@
-"""Timed and cancellable blocks, and the children, sleeps and steps of a conversation."""
+"""Timed and cancellable blocks, and the child tasks, sleeps and steps of a conversation."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Scope(Generic[E_co]):
     None.
 
     Attributes:
-        cancelled_caught: whether the block was ended before its time; set when the block is left.
+        cancelled_caught: whether a deadline, an event or `cancel` ended the block; set at the block's end.
         event: the filter's value for the event that ended the block; None if no event ended the block.
     """
 
@@ -97,7 +97,7 @@ class Scope(Generic[E_co]):
 
     @property
     def cancelled_caught(self) -> bool:
-        """Whether the block was ended before its time."""
+        """Whether a deadline, an event or `cancel` ended the block."""
         return self._scope.cancelled_caught
 
     @property
@@ -129,7 +129,10 @@ class Scope(Generic[E_co]):
             self._close_watch()
 
     def _close_watch(self) -> None:
-        """Stop watching. Return the taken event to the chat if the block ended for another reason."""
+        """Stop watching for events.
+
+        If the block took an event, but ended for another reason, pass the event back to the chat.
+        """
         operations, watch = self._operations, self._watch
         if watch is None:
             return
@@ -237,7 +240,7 @@ class Retry:
         times: total number of tries, from 2 to 100.
         after: seconds before the second try.
         growth: factor from each pause to the next pause; the longest pause is a day.
-        on: errors of the step that are worth another try; empty for all errors.
+        on: classes of the step's errors after which the step is tried again; empty for all errors.
 
     Raises:
         ConfigError: a value has the wrong type, or is out of range.
@@ -277,7 +280,7 @@ async def run_step(
     raises: type[Exception] | tuple[type[Exception], ...],
     retry: Retry | None = None,
 ) -> T:
-    """Run a side effect that uses no chat operations. Each try and each pause is an operation."""
+    """Run `fn`, a side effect that uses no chat operations. Each try and each pause is an operation."""
     giving = operations.conversation.giving
     # `first` is awaited before the step's function. If `first` fails, the step fails with the same error.
     first = None if giving is None else giving.step(args)
@@ -311,7 +314,7 @@ def check_raises(raises: object, who: str = "step(raises=)") -> tuple[type[Excep
 
 @final
 class ChatEvent(EngineEvent):
-    """An event that happens once, and that children may wait for; made by `Chat.open_event`."""
+    """A flag that is set once, and that child tasks may wait for; made by `Chat.open_event`."""
 
     __slots__ = ()
 
@@ -366,7 +369,7 @@ async def open_nursery(operations: Operations) -> AsyncGenerator[ChatNursery]:
 
 
 async def sleep(operations: Operations, seconds: float, at: int | None = None) -> None:
-    """Wait for `seconds`, or until the wall time `at`, even if the clock is set or the machine sleeps."""
+    """Wait for `seconds`, or until the wall time `at`, even if the clock is set or the computer sleeps."""
     operations.enter(OperationKind.SLEEP)
     notice, conversation = operations.services.notice, operations.conversation
     hears = conversation.seat.watches or conversation.seat.waits or operations.facts.beside
@@ -378,7 +381,7 @@ async def sleep(operations: Operations, seconds: float, at: int | None = None) -
 async def continue_as(
     operations: Operations, fn: Callable[..., object], args: tuple[object, ...]
 ) -> NoReturn:
-    """End this conversation, and start the function of another route as its successor.
+    """End this conversation, and start `fn`, the function of a route, as the successor.
 
     See `Chat.continue_as`.
     """

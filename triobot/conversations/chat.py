@@ -91,7 +91,7 @@ class Room(Generic[E_co]):
 
     @property
     def key(self) -> str:
-        """The key that distinguishes this room from other rooms of its kind. For a chat: its id as text."""
+        """The key that distinguishes this room from other rooms of its kind; for a chat, the id as text."""
         room = room_of(self._operations.facts.event)
         if room is not None:
             return room[1]
@@ -109,9 +109,9 @@ class Room(Generic[E_co]):
 
         True from the first line of a revived conversation until its first new operation. Also true in the
         cleanup (``finally``) when a conversation leaves memory, because the bot stops or other chats need the
-        room. Use this for side effects beside the conversation that should happen once, such as a log line or
-        a metric. Don't let `replaying` decide what the conversation does: with one operation more or less,
-        the conversation no longer fits its journal. A replay-check also runs code again.
+        memory. Use `replaying` to avoid repeating a log line or a metric. Don't let `replaying` decide which
+        operations the conversation performs: with one operation more or less, the conversation no longer fits
+        its journal. A replay-check runs the code again, too.
 
         Raises:
             ConversationEndedError: the conversation is over.
@@ -161,7 +161,9 @@ class Room(Generic[E_co]):
         raises: type[Exception] | tuple[type[Exception], ...] = (),
         retry: Retry | None = None,
     ) -> T:
-        """Run a side effect at least once: `fn` gets arguments, returns a value, and touches nothing else.
+        """Run a side effect at least once.
+
+        `fn` exchanges data with the conversation only by its arguments and its result.
 
         In an aside for a payment, each start of the step first asks the ledger whether the aside may still
         give the goods.
@@ -347,7 +349,7 @@ class Room(Generic[E_co]):
         return Scope(self._operations, inf, shield=True)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for `seconds`. Meanwhile the conversation takes no events; the events stay in the mailbox."""
+        """Wait for `seconds`. A sleep takes no events: events that nothing else takes stay in the mailbox."""
         await sleep(self._operations, check_sleep(seconds))
 
     async def sleep_until(self, when: datetime) -> None:
@@ -366,7 +368,7 @@ class Room(Generic[E_co]):
         return open_nursery(self._operations)
 
     def open_event(self) -> ChatEvent:
-        """Return an event for children; unlike Trio's own events, the event works on replay."""
+        """Return a flag that child tasks may wait for; unlike a `trio.Event`, the flag works on replay."""
         return ChatEvent(self._operations.checked_run())
 
     @overload
@@ -684,7 +686,7 @@ class Chat(Room[E_co]):
 
         Raises:
             PaymentDeclinedError: the platform finally declined the payment.
-            AmountMismatchError: another amount was captured; nothing may be given, and an operator is told.
+            AmountMismatchError: another amount was captured; nothing may be given, and an alarm is raised.
             PaymentHandedOverError: the payment was made, but its aside failed and will run again, or an
                 operator handles the payment.
             LocalProtocolError: the amount is no whole number from 1 up, or is above the bot's `max_amount`;
@@ -709,7 +711,7 @@ class Chat(Room[E_co]):
         late: Late = "deliver",
         otherwise: OtherwisePolicy | None = None,
     ) -> None:
-        """Send an invoice for the wallet page; return when it is paid and the goods are given.
+        """Send an invoice for the wallet page; return when the invoice is paid and the goods are given.
 
         The amount is in rials.
 
@@ -759,7 +761,7 @@ class Chat(Room[E_co]):
 
 
 def handle_of(operations: Operations) -> Room[object]:
-    """Return the handle that the author's function gets: a `Chat`, or a `Room` where there is no screen."""
+    """Return the handle that the author's function gets: in a chat a `Chat`, else a `Room`."""
     return (Chat if is_chat(operations.chat_id) else Room)(operations)
 
 
@@ -810,7 +812,7 @@ class ChatRef(RoomRef):
     async def start(
         self, fn: Callable[[Chat[object], *Args], Awaitable[None]], *args: *Args, key: str | None = None
     ) -> bool:
-        """Start a route in the chat, according to its kind; the start is durable when this returns.
+        """Start a route in the chat, according to the route's kind; the start is durable when this returns.
 
         An aside starts at once. An interrupt first ends the live conversation. A conversation waits until the
         chat has no live conversation. In the started run, `Chat.event` is the calling conversation's event,

@@ -1,10 +1,10 @@
-"""A chat with conversations or waiting events. `ChatActor` routes events, starts and ends conversations.
+"""The actor of a chat: it routes the chat's events, and starts and ends the chat's conversations.
 
-An idle chat has no `ChatActor`, and takes no memory. A chat's waiting events are in its `Mailbox`, its
-running conversations in its `RunningSet`. `ChatRouting` reads both to decide about an event, and `ChatActor`
-carries the decision out. A chat is *behind* while its mailbox is full and further events wait in the inbox.
-Then urgent events (ignored events, leaves, interrupts, starts of asides, payments) are handled ahead of the
-others.
+An idle chat has no `ChatActor`, and takes no memory. A chat's waiting events are in its `Mailbox`, and its
+running conversations are in its `RunningSet`. `ChatRouting` reads both to decide about an event, and
+`ChatActor` carries the decision out. A chat is *behind* while its mailbox is full and further events wait in
+the inbox. Then urgent events are handled ahead of the others. Urgent are ignored events, leaves, interrupts,
+starts of asides, stops, an operator's orders, and events that end a block.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ from .running.failures import parting
 from .running_set import ChatRouting, RunningSet
 from .shared import Shared
 
-# Number of asides that may run in a chat; further asides wait for a free place. Sleeping asides, such as
-# reminders, count as running.
+# Number of asides that may run in a chat; further asides wait until a running aside ends. Sleeping asides,
+# such as reminders, count as running.
 ASIDES: Final = 64
 
 
 @final
 @guarded
 class DispatcherCalls:
-    """The dispatcher's functions that a chat's actor calls, with itself as the first argument.
+    """Functions of the dispatcher that a chat's actor calls; the first argument is the actor.
 
     Attributes:
         start: register a conversation in the chat, and start its task.
@@ -74,15 +74,15 @@ class DispatcherCalls:
 
 @final
 class ChatActor:
-    """A chat with conversations or waiting events.
+    """The actor of a chat that has conversations or waiting events.
 
     Attributes:
-        mailbox: the chat's waiting events, and its position in the inbox.
+        mailbox: the chat's waiting events, and the chat's position in the inbox.
         running: the chat's running conversations.
         loading: whether the conversations are being loaded from the store; during the loading, no event is
             routed.
         born: time when the chat came into memory, in wall milliseconds.
-        routing: decides about the chat's events.
+        routing: object that decides about the chat's events.
         sender: the sender of the newest event.
         kept: the chat's data.
     """
@@ -106,19 +106,21 @@ class ChatActor:
 
     @property
     def can_evict(self) -> bool:
-        """Whether the chat can be evicted: nothing waits, and all its conversations can be revived."""
+        """Whether the chat can be evicted: no event is queued, and all the chat's conversations wait."""
         idle = not (self.mailbox.waiting or self.mailbox.behind or self.is_empty)
         return idle and self.running.is_waiting
 
     @cached_property
     def refusals(self) -> Refusals:
-        """Replies to events that no conversation takes."""
+        """Handler of the events that no conversation takes."""
         return Refusals(self.shared, self.chat_id, self.kept, self.running, self.routing)
 
     # --- incoming events
 
     def deliver(self, delivery: Delivery, *, ahead: bool = False) -> bool:
-        """Route an event. If the mailbox has no room, do nothing and return False.
+        """Route an event. Return False if the event has to wait in the inbox.
+
+        An event waits there if the mailbox has no room, or if `ahead` is true and the event isn't urgent.
 
         Args:
             ahead: whether earlier events of the chat still wait. If so, the event is handled only if it is
@@ -227,7 +229,10 @@ class ChatActor:
     def _stop(
         self, delivery: Delivery, conversations: Sequence[Conversation], told: Sequence[PutData] = ()
     ) -> None:
-        """End conversations as `delivery` asks. Store `told` with the consumption of this event."""
+        """End conversations because of `delivery`, a stop or an order.
+
+        The writes `told` are stored in the unit that consumes `delivery`.
+        """
         for conversation in conversations:
             if conversation.seat.parked and not conversation.facts.beside:
                 self._drop_earlier(delivery, conversation.facts.owner, "typed_while_parked")
@@ -248,7 +253,9 @@ class ChatActor:
     # --- queued events for a conversation
 
     def offer_queued(self, conversation: Conversation, taker: Wait | Watch, *, resting: bool = False) -> None:
-        """Offer the queued events to a wait or block that has just opened. `taker` takes the first that fits.
+        """Offer the queued events to `taker`, which takes the first event that fits.
+
+        `taker` is a wait or block that opens, or a wait in which the task comes to rest.
 
         Args:
             resting: whether the task rests in the wait. If so, the wait's `otherwise` handles events that
@@ -257,7 +264,7 @@ class ChatActor:
         if not resting:
             self.running.opens(conversation, taker)
         if conversation.replaying:
-            return  # the journal has the answer
+            return  # on replay, the journal decides which event the wait or block takes
         if self.mailbox.shown is not None:
             self._show(conversation, taker)
         if self.mailbox.waiting and not _cancelled():
@@ -272,7 +279,7 @@ class ChatActor:
             self.calls.room(self)
 
     def bring_queued(self, conversation: Conversation) -> set[int]:
-        """Deliver a conversation's queued events to its run, for `Chat.drain`. Return these events' rows."""
+        """Deliver a conversation's queued events to the run, for `Chat.drain`. Return these events' rows."""
         if _cancelled():
             return set()
         self._show(conversation)
@@ -283,7 +290,7 @@ class ChatActor:
         return {queued.seq for queued in brought}
 
     def give_back(self, conversation: Conversation, delivery: Delivery, *, jumps: bool = False) -> None:
-        """Route an event again, because the wait or block that got the event ended before taking it.
+        """Route an event again: the wait or block that got the event has ended without taking it.
 
         Args:
             jumps: whether the event was to end a block. If so, an urgent event is handled at once.
@@ -307,7 +314,7 @@ class ChatActor:
     # --- queued events of a revived conversation
 
     def _show(self, conversation: Conversation, opening: Wait | Watch | None = None) -> None:
-        """Queue the waiting events that the repeated turn found in the queue before the restart."""
+        """Route the waiting events that came before the turn that is repeated after a restart."""
         if (run := conversation.run) is None:
             return
         for delivery in self.mailbox.unseen(conversation, conversation.facts.seq, run.now()):
@@ -326,13 +333,14 @@ class ChatActor:
                     decision = Queue()  # an older event may be queued for the wait that opens
                 self._act(decision, delivery)
                 self.mailbox.found(delivery)
-                # `deliver` doesn't get an event that is consumed before the chat's rows are read again.
+                # Set here, too: `deliver` doesn't get an event that is consumed before the chat's rows are
+                # read again.
                 self.sender = None if delivery.event.sender is None else delivery.event.sender.id
 
     # --- ends
 
     def came_to(self, conversation: Conversation, end: End) -> Exception | None:
-        """Store how a conversation's code ended; park the conversation if code and journal differ.
+        """Store the end of a conversation's code; park the conversation if code and journal differ.
 
         Return the author's error, if any.
         """
@@ -370,16 +378,16 @@ class ChatActor:
 
         If an interrupt follows, the interrupt's conversation begins in the same unit. With two units, after a
         crash between them, the interrupt's first record couldn't name the ended conversation. If the ended
-        conversation is the aside that delivers goods, the waiting charge gets the result in the same unit, so
-        that charge and ledger agree.
+        conversation is a payment's aside, the waiting charge gets the result in the same unit, so that charge
+        and ledger agree.
         """
         giving, writer = conversation.giving, conversation.writer
 
         def add(more: Sequence[Write]) -> int:
             return self.work.commits.add([*writes, *more], writer)
 
-        # While the store may still refuse an event, the charge isn't notified here: the ledger notifies the
-        # charge after the unit is stored.
+        # While the store may still refuse an early event, the charge isn't notified here: the ledger notifies
+        # the charge after the unit is stored.
         if giving is not None and giving.ending is not None and self.kept.ahead is None:
             waiting = self.running.waiting_for(conversation)
             if waiting is not None and (its := waiting.writer) is not None:
@@ -399,7 +407,7 @@ class ChatActor:
         """End all conversations without a message: the user has left, or the chat is to be forgotten.
 
         Queued events and starts are also dropped, even if the chat can't be forgotten because of open
-        payments.
+        payments. Return the conversations.
 
         Args:
             before: events before this row count as too late; later events are for conversations that begin
@@ -415,14 +423,14 @@ class ChatActor:
         return ending
 
     def ended(self, conversation: Conversation) -> None:
-        """Handle the end of a conversation: start its successor, or route its queued events again."""
+        """Handle a conversation's end: start the successor, or route again the events queued for it."""
         if conversation.ending is None or self.work.cut:
             return
         if self.mailbox.shown is not None and self.mailbox.shown[0] is conversation:
             self.mailbox.shows_no_more()
         owner, kept_for = conversation.facts.owner, self.running.kept_for
         beside = conversation in self.running.asides
-        if beside or conversation is self.running.live.get(owner):  # an interrupt has taken its place already
+        if beside or conversation is self.running.live.get(owner):  # false if an interrupt has replaced it
             # Compute `mine` before the removal: an event's owner depends on the live conversations.
             waiting = self.mailbox.waiting
             mine = self.running.queued_for(conversation, waiting) if waiting else ()

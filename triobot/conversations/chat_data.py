@@ -79,7 +79,7 @@ class ChatData:
         run.write(key.name, ABSENT if text is None else text)
 
     def _report_change(self, key: Key[Any], text: str | None, value: object) -> None:
-        """Report a change as a possible delivery of paid goods."""
+        """Report a change as an action that may give paid goods."""
         operations, old, more = self._operations, self._read(key), None
         if operations.services.notice is not None:
             with suppress(KeyError, UnreadableRecordError):

@@ -122,7 +122,7 @@ CODEC: Final = ChatCodec(_ERRORS, largest=_ROOM)
 
 
 def recordable(value: object) -> str:
-    """Return a value's text; raise an error if the text is too long for a record.
+    """Return a value's encoded text; raise an error if the text is too long for a record.
 
     Raises:
         UnrecordableError: the value has a type that can't be recorded, or is too large.

@@ -1,8 +1,8 @@
 """A conversation: one run of a route's coroutine, with its journal and its end.
 
-`Conversation` makes the run (`triobot.engine`), and is the run's owner. It delivers events to the run, and
-ends or evicts it. A conversation knows neither its chat's actor nor the chat's other conversations: it
-returns the writes and errors that follow from its end, and the actor handles these.
+`Conversation` makes the run (`triobot.engine`), and is the run's owner. The conversation delivers events to
+the run, and ends or evicts the run. A conversation has no reference to its chat's actor or to the chat's
+other conversations. So its methods return the writes and errors of the end to the actor.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ class Conversation(RunOwner):
     Attributes:
         facts: facts that never change.
         run: the run; None until it is made, and after the conversation's end.
-        seat: what the conversation waits for; the chat's routing reads it.
-        ending: how the conversation ended; None while it runs, and after a stop of the program.
+        seat: the conversation's open waits and blocks; the chat's routing reads them.
+        ending: how the conversation ended or is being ended; None before, and after a stop of the program.
         evicted: whether the conversation has left memory or is about to; an evicted conversation hasn't
             ended.
         given: the start's value, as recorded.
-        giving: delivery of a payment's goods, if the conversation is the aside for a payment and has begun;
-            else None.
+        giving: the state of giving a payment's goods, if the conversation is the aside for a payment and has
+            begun; else None.
         refused: whether the platform refused an operation in the conversation's own chat, as when the user
             has left.
-        heir: the start of the interrupt that ends this conversation and takes its place; None without one.
+        heir: the start of the interrupt that ends and replaces this conversation; None without an interrupt.
         parted_at: the author's line at which the code differs from the journal; "?" if not known.
-        replay: the replay of a revived conversation; None for a new conversation.
+        replay: the replay of a revived conversation or of a dry run; None for a new conversation.
         begin: how the conversation begins (`beginnings`); reset once the run is made.
         writer: writer of the journal; None before the run is made, and after the end.
         here, parting: see `RunOwner`.
@@ -126,10 +126,10 @@ class Conversation(RunOwner):
     # --- start and end
 
     def make_run(self, actor: object) -> Run:
-        """Return the run. The first call makes it from the stored journal, or with a new first record.
+        """Return the run. The first call makes the run from the stored journal, or from a first record.
 
         Args:
-            actor: the chat's actor, for a replay check of the run; the conversation doesn't use it.
+            actor: the chat's actor, for a replay check of the run.
         """
         if self.run is not None:
             return self.run
@@ -169,7 +169,7 @@ class Conversation(RunOwner):
 
         Args:
             chat: the handle that the author's function gets.
-            scope: see `Run.run_within`; by default the run makes one.
+            scope: see `Run.run_within`; by default the run makes a scope.
         """
         run, replay = self.run, self.replay
         assert run is not None
@@ -237,7 +237,7 @@ class Conversation(RunOwner):
                 has ended.
 
         Returns:
-            For a parked conversation, which ends at once: the writes that end it in the store.
+            For a parked conversation, which ends at once: the writes that store the end. Else None.
         """
         if self.ending is None:
             self.ending = ending
@@ -300,7 +300,7 @@ class Conversation(RunOwner):
     def bring(self, delivery: Delivery) -> None:
         """Deliver an event to the run, for one of the waits or blocks."""
         if (run := self.run) is None or run.over or run.dying:
-            return  # payments need no delivery; other events stay in the inbox
+            return  # news of a payment may be lost; other events stay in the inbox
         self.stirred()
         if self.services.tracing is not None:
             self.services.tracing.brought(self, delivery.seq)
@@ -339,7 +339,7 @@ class Conversation(RunOwner):
             self._shared.timers.wake_at(self, wake)
 
     def concluded(self, error: BaseException | None) -> None:
-        """Add writes to the end: of the payment's settlement, and of the user's message after a failure."""
+        """Store, together with the end, the payment's settlement and the user's message after a failure."""
         run, writer = self.run, self.writer
         if run is None or writer is None or (error is None and self.giving is None):
             return

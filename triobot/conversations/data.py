@@ -1,4 +1,4 @@
-"""A chat's data, which outlives its conversations: typed values, kept in the store.
+"""A chat's data, which outlives the chat's conversations: typed values, kept in the store.
 
 A chat's values are read once, before its first conversation runs. The values stay in memory, as text, while
 the chat is active, so that reading and writing don't wait. One commit stores a conversation's writes and
@@ -113,7 +113,7 @@ class ReadKey(Protocol[T_co]):
 
 @final
 class Key(Generic[T]):
-    """A typed slot of `Chat.data`. Declare it at the top of a module, not inside a conversation.
+    """A typed slot of `Chat.data`. Declare a key at the top of a module, not inside a conversation.
 
     Args:
         name: the name under which values are stored; don't change it.
@@ -246,10 +246,10 @@ class Key(Generic[T]):
 
 
 def _check_of(wanted: object) -> Check:
-    """Build the check of a type, once. The check visits each element at most once for each part of the type.
+    """Return a function that checks a value against the type `wanted`.
 
-    Some parts of a type can't be checked, and accept any value: type variables, protocols, and aliases made
-    by a `type` statement.
+    The function visits each element at most once for each component of the type. Some components can't be
+    checked, and accept any value: type variables, protocols, and aliases made by a `type` statement.
     """
     origin, parts = get_origin(wanted), get_args(wanted)
     if origin is Annotated:
@@ -458,7 +458,7 @@ class Keeping:
         self._kept = WeakValueDictionary[ChatId, Kept]()
 
     def kept(self, place: ChatId) -> Kept:
-        """Return a place's values, even if they aren't read yet. A `ChatActor` calls `drop` when it ends."""
+        """Return a place's `Kept`, perhaps with values that aren't read yet; valid until `drop`."""
         kept = self._kept.get(place)
         if kept is None:
             kept = self._kept[place] = Kept(self, place, self._texts)
@@ -498,7 +498,7 @@ class Keeping:
                 return kept.values
 
     def put_now(self, place: ChatId, key: str, value: str | None, writer: object = None) -> PutData:
-        """Set a value at once for the place's conversations. Return the write, which must be stored now."""
+        """Set a value at once for the place's conversations. The caller must store the returned write now."""
         self.changes(place)
         self.kept(place).put(key, value, writer)
         return PutData(place, key, value)

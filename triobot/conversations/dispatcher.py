@@ -1,9 +1,9 @@
 """The dispatcher: passes accepted events to their chats, in order.
 
 The inbox reader returns the events, the registry has the chats, and tasks run the conversations. The
-dispatcher routes the events, and starts and stops these parts. A chat with a full mailbox is *behind*: its
-further events, up to the inbox reader's cursor, are read from the inbox again later. Such a chat delays no
-other chat.
+dispatcher routes the events, and starts and stops the tasks. A chat with a full mailbox is *behind*: the
+chat's further events, up to the inbox reader's cursor, are read from the inbox again later. Such a chat
+delays no other chat.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class Dispatcher:
         self._scope = trio.CancelScope(shield=True)
 
     def hurry(self, row: InboxRow) -> None:
-        """Route a call at once if it ends a conversation in the caller's own chat, perhaps the caller itself.
+        """Route a call at once if the call ends a conversation in the caller's chat, perhaps the caller.
 
-        Without this method, a caller that ends itself would continue until the bot routes the row. If the
-        program stopped before that, the revived caller would continue to its next wait.
+        Without this method, a conversation that ends itself would continue until the bot routes the row. If
+        the program stopped before that, the revived conversation would continue to its next wait.
         """
         actor, event = self.chats.actors.get(row.chat_id), known(self.table, stored_event(row))
         if row.seq <= self.inbox.cursor or actor is None or actor.loading or event is None:
@@ -77,7 +77,7 @@ class Dispatcher:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run until cancelled.
 
-        Events that aren't consumed by the end stay in the inbox, and the next run routes them.
+        Events that aren't consumed by the end stay in the inbox, and the next process routes them.
 
         Cancellation: *atomic*: no event is lost; the writes of handled events are flushed, with a deadline.
         """
@@ -165,7 +165,7 @@ class Dispatcher:
         self.chats.waking.jumped(by)
 
     async def end_chat(self, chat_id: ChatId) -> None:
-        """End all conversations of a chat that is to be forgotten. Return when all its writes are stored.
+        """End all conversations of a chat that is to be forgotten. Return when the chat's writes are stored.
 
         Cancellation: *atomic*: the conversations end anyway.
         """

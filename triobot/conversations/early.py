@@ -1,4 +1,4 @@
-"""The early door handles some events before they are stored, and so saves a commit for each event.
+"""The early door handles some events before they are stored, and so saves a commit for each such event.
 
 A bot without this module is also correct, but slower: each event is stored first, and comes through the
 inbox. With one connection, an echo then takes twice as many instructions, and a turn of `ask` takes a third
@@ -54,11 +54,11 @@ from .shared import Shared
 from .workload import EarlyEvent
 
 LATELY: Final = 4096
-"""Number of events that were taken early and whose keys are remembered."""
+"""Number of early events, the newest, that keep their keys in memory to detect a second delivery."""
 _CONVERSATION: Final = RouteKind.CONVERSATION.value
 _BEGINNERS: Final = frozenset({Message, Join})
 _HAS_NO_NUMBER: Final = -1
-# Called for each answer; `map` with this function is faster than a generator.
+# Called for each early event; `map` with this function is faster than a generator.
 _IS_PARKED: Final = attrgetter("seat.parked")
 
 
@@ -85,7 +85,7 @@ class Begins:
 
 @final
 class Coming:
-    """An event that is being stored: until it is stored, its chat takes no other event early.
+    """An event that is being stored. Meanwhile the event's chat takes no other event early.
 
     Attributes:
         begins: the conversation that begins with the event.
@@ -155,7 +155,10 @@ class EarlyDoor:
         return acceptance
 
     def accept(self, event: Event, arrival: Arrival) -> EarlyEvent | Coming:
-        """Deliver an event to the conversation that waits for it, or return the `Coming` to store first."""
+        """Deliver an event early to a waiting conversation, or return a `Coming`.
+
+        The event of a `Coming` must be stored before any conversation gets it.
+        """
         if (
             type(event) in _BEGINNERS
             and event.chat_id not in self.coming
@@ -215,7 +218,7 @@ class EarlyDoor:
         def failed(name: str, error: Exception) -> None:
             failures.append(name)
 
-        # No `finally` clears the slot, as in `ChatActor.deliver`.
+        # As in `ChatActor.deliver`, no `finally` clears the slot.
         shared.crashes.at_work[LOOKED_AT] = UNSTORED
         decision = decide(Case(event, setting, shared.table, failed, waits, live, watches))
         shared.crashes.at_work[LOOKED_AT] = 0

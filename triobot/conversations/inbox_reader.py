@@ -3,9 +3,9 @@
 Normally, events come through a memory channel. When the channel is full, the reader falls *behind*. The
 reader then reads all events from the inbox, until the inbox has no more.
 
-Each row says whether its chat had conversations when the row was read. This answer is used only for chats
-that are not in memory. The answer is wrong only if the chat has left memory since then: such a row is
-*outdated*.
+Each row has a flag, `parked`: whether the row's chat had conversations when the row was read. The flag is
+used only for chats that are not in memory. The flag can be wrong only if the chat has left memory since the
+row was read: such a row is *outdated*.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class InboxReader:
     """Reads the accepted events that have to be routed, in order, each once.
 
     Attributes:
-        cursor: newest row that was read to be routed.
+        cursor: newest row that `receive` has returned or skipped.
         behind: whether the next events are read from the inbox.
         from_before: newest row of earlier processes; -1 until the conversations of these processes are
             stored.
@@ -48,7 +48,7 @@ class InboxReader:
         # Number of accepted events that were not sent to the channel.
         self._news = 0
         self._page: Iterator[tuple[InboxRow, Event | None]] = iter(())
-        # Rows beyond the cursor that were routed ahead of their turn: calls that a chat's own code has made.
+        # Rows beyond the cursor that were routed before older rows: calls that a chat's own code has made.
         self._hurried: set[int] = set()
         # In order: the newest row that was read, the newest row that is outdated, the number of evictions,
         # and the number of units up to the last eviction.

@@ -49,7 +49,7 @@ class KnownJob:
         missed: number of due times that were left out since the last run.
         route: current name of the job's route.
         due: due time of the last run; None if there was no run.
-        begun: start of the last run.
+        begun: time at which the last run started.
     """
 
     spec: str
@@ -74,7 +74,7 @@ def put_known(known: Mapping[str, KnownJob]) -> PutSetting:
 
 
 async def lives(store: Store, names: Sequence[str]) -> bool:
-    """Return whether a run of a job lives: its start waits in the inbox, or it runs, or it is parked.
+    """Return whether a job has a run that waits in the inbox for its start, that runs, or that is parked.
 
     Args:
         names: all current and former names of the job's route.
@@ -101,8 +101,8 @@ class JobClock:
         self._commits = shared.commits
         self._known: dict[str, KnownJob] = {}
         self._stirred = trio.Event()
-        # Held from the check for a living run until the start, so that an operator's start and a
-        # start at a due time can't both pass the check.
+        # Locked from the check for a living run until the start, so that an operator's start and a start at a
+        # due time can't both pass the check.
         self._beginning = trio.Lock()
         self.reckoned = trio.Event()
 
@@ -174,7 +174,9 @@ class JobClock:
     def _choose(
         self, name: str, job: Timetable, known: KnownJob, come: Sequence[int], now: int
     ) -> tuple[KnownJob, int | None]:
-        """Apply the job's rule for missed times. Return the job's new state, and a run's due time or None."""
+        """Apply the job's rule for missed times. Return the job's new state, and the due time of the run to
+        begin; None for no run.
+        """
         match job.missed:
             case Missed.ONCE:
                 return attrs.evolve(known, missed=known.missed + len(come) - 1), come[-1]
@@ -231,7 +233,7 @@ async def run_later(store: Store, now: int, name: str) -> None:
 
 
 def told_of(known: Mapping[str, KnownJob]) -> Sequence[Mapping[str, object]]:
-    """Return the state of all jobs for operators, by name."""
+    """Return the state of all jobs for operators, sorted by name."""
     return [{"name": one.route or name, **attrs.asdict(one)} for name, one in sorted(known.items())]
 
 

@@ -1,10 +1,10 @@
 """The writer of a conversation's journal: it decides when records become units of the commit queue.
 
-All records that a run appends during one step of its Trio task are one unit. The unit also has the
-consumption of the events that the records take, changes of the chat's data, and the conversation's state;
+Records that a run appends without a pause of the conversation's Trio task form one unit. The unit also has
+the consumption of the events that the records take, changes of the chat's data, and the conversation's state;
 `units` gathers all these. A unit is stored completely or not at all, and never before an earlier unit. If a
-conversation ends normally before anything of it is durable, the store gets only the consumption of its event.
-The writer knows the run and its row, but no conversation.
+conversation ends normally before anything of it is durable, the store gets only the consumption of its event,
+unless ended journals are kept. The writer has references to the run and its row, but not to the conversation.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ class JournalWriter(Host):
         ahead: an event that was taken before it was stored, or None. Until the store has accepted the event,
             the event and all later work may be undone, and must not be visible outside.
         written: number of the writer's last unit.
-        successor: the conversation that takes this one's place after `continue_as`; None without one, and if
-            the conversation ends otherwise.
+        successor: the conversation that replaces this conversation after `continue_as`; None without such a
+            call, and if the conversation ends in another way.
         ends: the writes of the conversation's end, once the run has ended; the chat's actor stores them.
-        repeated_ids: effects that this process runs again, because they may have happened before a crash.
+        repeated_ids: ids of effects that this process runs again, although they may have happened before a
+            crash.
         watched: function that gets each record for a replay check; None without a check.
     """
 
@@ -113,7 +114,7 @@ class JournalWriter(Host):
     # --- when units are made
 
     def rests(self, rests: bool, wake: int | None) -> bool:
-        """Record whether the run rests, and its next wake-up time. Return False if the run has no
+        """Set whether the run rests, and the run's next wake-up time. Return False if the run has no
         wake-up time, and had none before.
         """
         unit = self.unit
@@ -191,7 +192,7 @@ class JournalWriter(Host):
         return unit.first is None and not (self.over or self._kept.ahead or due)
 
     def take(self, arrival: Arrival, take_back: Callable[[int], None]) -> EarlyEvent:
-        """Store an event in one unit with the record that takes it. The caller appends that record next.
+        """Add an event to the unit of the record that takes the event. The caller appends that record next.
 
         Args:
             take_back: called if the event isn't stored, with the number of units before the event.

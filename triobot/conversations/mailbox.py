@@ -2,8 +2,8 @@
 
 The mailbox is pure data: `ChatActor` decides and acts. The mailbox is bounded. Once the mailbox is full, the
 chat is *behind*: all its further events are read from the inbox, in order, until the inbox has no more of
-them. Urgent events of a chat that is behind are handled ahead of their turn, and skipped (*passed*) when
-their turn comes.
+them. Urgent events of a chat that is behind are handled before older events, and skipped (*passed*) when
+they are read from the inbox.
 
 An interrupt, a leave or a stop may be handled ahead of older events for the same conversation. In this case,
 the older events are too late.
@@ -42,7 +42,7 @@ class Mailbox:
         cursor: row up to which all the chat's events were routed.
         latest: newest row of the chat that the dispatcher has read; beyond `cursor` while the chat is behind.
         behind: whether events between `cursor` and `latest` wait in the inbox.
-        passed: rows beyond `cursor` that were handled ahead of their turn.
+        passed: rows beyond `cursor` that were handled before older rows.
         waiting: events that wait here for a conversation, in the inbox's order.
         shown: the revived conversation that repeats its last turn, and the chat's waiting events in order.
             The repeated turn may take these events before they are routed. None if no turn is repeated.
@@ -123,7 +123,7 @@ class Mailbox:
     def found(self, delivery: Delivery) -> None:
         """Mark an event as found by the repeated turn.
 
-        If that turn takes the event, it isn't routed again.
+        If that turn takes the event, the event isn't routed again.
         """
         self._early |= {delivery.seq}
 
@@ -144,7 +144,7 @@ class Mailbox:
         self._left_by = max(self._left_by, seq)
 
     def halted(self, seq: int, halt: Halt) -> None:
-        """Record a stop, which cancels all starts before row `seq`, even starts still in the inbox."""
+        """Record a stop, which cancels its route's starts before row `seq`, even those still in the inbox."""
         self._halts = [*self._halts, (seq, halt)]
 
     def overtaken(self, delivery: Delivery, owner: SenderId | None) -> bool:

@@ -18,7 +18,7 @@ from .running.lines import calling_line
 @final
 @guarded
 class Gift:
-    """An action of a payment's aside: the author's line, and the values used there."""
+    """An action that may give a payment's goods: the author's line, and the values used there."""
 
     line: str
     args: frozenset[str] = attrs.field(repr=False)
@@ -66,7 +66,7 @@ class Untaken:
         routes: the routes that were tried.
         username: the bot's own username.
         begun: the route that the event would start, and the route of the live conversation, which prevents
-            the start.
+            the start; None if there is no such start.
     """
 
     event: Event

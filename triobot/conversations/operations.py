@@ -2,8 +2,8 @@
 
 Each wait and each effect of an author's code is an operation of the conversation's run (`triobot.engine`).
 The run gives the operation a structural id, records its outcome, and returns the recorded outcome on replay.
-`Operations` adds the chat's part: which task may begin an operation, the order of sends in the chat, and the
-answers to button presses. `Operations` connects a conversation with the actor that started it. An evicted
+`Operations` adds the rules of a chat: which task may begin an operation, the order of sends in the chat, and
+the answers to button presses. `Operations` connects a conversation with the actor that started it. An evicted
 conversation keeps that actor, even if the chat has a new actor by then.
 """
 
@@ -53,12 +53,13 @@ class Operations:
     """The operations that the author's code of one conversation can perform.
 
     Attributes:
-        actor: the chat's actor that has the conversation.
+        actor: the chat's actor that started the conversation.
         facts: the conversation's facts.
         kept: the chat's data.
         value: the start's value, as the author's code sees it.
         dry: parameters of a dry run; None in a normal run.
-        behind: the actions of the asides for this conversation's payments; used to detect a second delivery.
+        behind: the actions of the asides for this conversation's payments; used to detect goods that are
+            given twice.
         copies: mutable values that the code has read from the chat's data.
     """
 
@@ -129,8 +130,8 @@ class Operations:
 
     async def done(self, own: Id, kind: OperationKind) -> Sequence[Write]:
         """Return the writes that record an operation as done, for the transaction of the operation's work."""
-        # One transaction keeps both the record and the work at a crash, or neither. Otherwise a restart would
-        # run the operation again, although its work is done.
+        # One transaction stores both the record and the work. Otherwise, after a crash between the two, a
+        # restart would run the operation again, although its work is done.
         writer = self.conversation.writer
         if writer is None or writer.over or self.conversation.dead:
             return ()
@@ -197,7 +198,7 @@ class Operations:
         return bool(writes) and self.run.also(key, writes)
 
     def gives(self, what: str, args: Sequence[object] = ()) -> None:
-        """Record an action that may deliver paid goods; used to detect missing and double deliveries.
+        """Record an action that may give paid goods; used to detect goods that are not given, or given twice.
 
         Args:
             what: a description that is the same each time; "" if the action can't be distinguished from other
@@ -231,7 +232,7 @@ class Operations:
         on_unknown: OnUnknown = OnUnknown.RESEND,
         unless: Callable[[], Awaitable[bool]] | None = None,
     ) -> T:
-        """Perform a platform operation in the chat's order.
+        """Perform an operation of the platform, in order with the chat's other operations.
 
         Args:
             unless: called just before the operation is sent; if it returns True, nothing is sent, and the
@@ -304,7 +305,9 @@ class Operations:
     def effect(
         self, kind: OperationKind, body: Body[T], *, holds: int = 0, inside: bool = False
     ) -> Awaitable[T]:
-        """Run `body` at least once, and never again once its outcome is recorded. Await the result at once.
+        """Run `body` at least once, and never again once its outcome is recorded.
+
+        The caller must await the result at once.
 
         Args:
             body: gets the operation's id.

@@ -1,6 +1,6 @@
 """Events that no conversation takes: they are counted, dropped, or answered with a text.
 
-If a chat's conversation is parked, the user is told, and can start another conversation instead.
+If a chat's conversation is parked, the user gets a message, and can start another conversation instead.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log: Final = logging.getLogger("triobot.conversations")
 AGAIN: Final = 60_000
 """Minimum milliseconds between two messages to a chat about its parked conversation."""
 TOLD: Final = f"{OURS}parked"
-"""Key under which a chat stores the times and offers of its messages about parked conversations."""
+"""Key of a chat's data: the time of the last message about a parked conversation, and the open offers."""
 # Milliseconds that a user needs to read the offer: a command that is repeated sooner doesn't accept the
 # offer.
 READ_IN: Final = 1_000
@@ -82,7 +82,7 @@ class Refusals:
     # --- while a conversation is parked
 
     def recall(self, stored: Mapping[str, str]) -> None:
-        """Restore the times of messages about parked conversations, and the offers, from the stored data."""
+        """Read the time of the last message about a parked conversation, and the offers, from `stored`."""
         if (text := stored.get(TOLD)) is not None:
             self._told_at, self._offers = cast(
                 "tuple[int | None, dict[int, tuple[str, int]]]", decode_value(text)
@@ -121,7 +121,8 @@ class Refusals:
         answer is an offer instead: repeat the command to end the parked conversation and start that route.
 
         Returns:
-            Queue if the event must wait; the start if the event accepts the offer; None otherwise.
+            Queue if the event must wait; the start if the event accepts the offer; None if the event was
+            consumed.
         """
         live = self._running.live.get(self._running.owner_of(delivery.event))
         if live is not None and live.seat.parked and isinstance(delivery.event, Message):
@@ -133,7 +134,7 @@ class Refusals:
         return Queue()
 
     def _answer(self, delivery: Delivery, parked: Conversation, start: Start | None) -> Queue | Start | None:
-        """Answer a message for a parked live conversation; `start` is what the message would start."""
+        """Answer a message for a parked live conversation; `start`: of a conversation by this message."""
         conversation = parked.facts.seq
         name, at = self._offers.get(conversation, ("", 0))
         offered = at if start is not None and name == start.route.name else None
@@ -160,7 +161,10 @@ class Refusals:
             self._say(lambda texts: texts.parked, conversation)
 
     def _offer_afresh(self, delivery: Delivery, conversation: int, route: str) -> None:
-        """Offer to leave a parked conversation for a route; valid until that conversation goes on or ends."""
+        """Offer the user to end a parked conversation and to start `route`.
+
+        The offer is valid until the parked conversation continues or ends.
+        """
         event = delivery.event
         assert isinstance(event, Message)
         command = str(event.content).split(maxsplit=1)[0][:_LONGEST_COMMAND]

@@ -46,7 +46,7 @@ class ChatRegistry:
     def actor_for(self, row: InboxRow) -> ChatActor:
         """Return the chat of an event's row, and make it the chat with the newest event.
 
-        A new chat is loaded, unless the row says that the store has no conversation of the chat.
+        A chat that comes into memory is loaded, unless the row shows that the chat has nothing to load.
         """
         if (actor := self.actors.get(row.chat_id)) is None:
             actor = self.create(row.chat_id, row.seq - 1)
@@ -102,7 +102,11 @@ class ChatRegistry:
         self._bring_back(chat_id)
 
     def take_back(self, actor: ChatActor, units: int) -> None:
-        """Reload a chat: the events that the chat took early, after `units` units, aren't stored."""
+        """Reload a chat, because events that the chat took early could not be stored.
+
+        Args:
+            units: number of units that were added to the commit queue before these events.
+        """
         for conversation in actor.running.all():
             if (writer := conversation.writer) is not None and writer.began_at >= units:
                 writer.over, writer.lost = True, 1  # the conversation's first event isn't stored either
@@ -114,7 +118,7 @@ class ChatRegistry:
             return
         if (actor := self.actors.get(chat_id)) is not None:
             self.evict(actor)
-            actor.mailbox.behind = False  # stops the old object's catching up
+            actor.mailbox.behind = False  # stops the old actor's catching up
         again = self.create(chat_id, 0)
         if actor is not None:
             again.routing.group, again.sender = actor.routing.group, actor.sender

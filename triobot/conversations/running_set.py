@@ -86,7 +86,10 @@ class RunningSet:
             self.live[conversation.facts.owner] = conversation
 
     def remove(self, conversation: Conversation) -> DueStart | Successor | None:
-        """Remove a conversation that has ended. Return the start that waited for the end, if any."""
+        """Remove a conversation that has ended. Return the conversation to start next, if any.
+
+        That is the ended conversation's successor or, after an aside, the next aside that is due.
+        """
         beside = conversation in self.asides
         if beside:
             self.asides = [aside for aside in self.asides if aside is not conversation]
@@ -161,7 +164,7 @@ class RunningSet:
     # --- waits and blocks
 
     def opens(self, conversation: Conversation, taker: Wait | Watch) -> None:
-        """Give a new wait or block its number and its opening time."""
+        """Set the number and the opening time of a new wait or block."""
         self._opened += 1
         taker.opened = conversation.facts.seq, self._opened
         if conversation.run is not None:
@@ -198,13 +201,13 @@ class RunningSet:
         waits += _in_order([wait for wait in own.seat.waits if wait not in seen], event)[::-1]
         mine = list(own.seat.waits)
         if own.seat.awaited:
-            # An aside that delivers paid goods asks its questions in place of the conversation with the
-            # waiting charge.
+            # While the charge waits, the aside that gives the goods may ask questions instead of the live
+            # conversation.
             mine += [wait for one in self.asides if self.waiting_for(one) is own for wait in one.seat.waits]
         return waits, [wait for wait in waits if wait in mine]
 
     def waiting_for(self, aside: Conversation) -> Conversation | None:
-        """Return the conversation with a charge that waits for this aside's delivery, or None."""
+        """Return the conversation with a charge that waits until this aside has given the goods, or None."""
         giving = aside.giving
         return None if giving is None or not giving.owes else self.awaiting(giving.paid.id)
 
@@ -253,7 +256,10 @@ class RunningSet:
     # --- stops
 
     def take_out(self, which: Callable[[Delivery], bool]) -> Sequence[Delivery]:
-        """Remove starts that wait for an end, if `which` is true for the start's event; return the events."""
+        """Remove the starts that wait for a conversation's end, if `which` is true for the start's event.
+
+        Return the events of the removed starts.
+        """
         dropped = [due.delivery for due in self.asides_due if which(due.delivery)]
         self.asides_due = [due for due in self.asides_due if due.delivery not in dropped]
         for conversation in self.all():
@@ -321,11 +327,11 @@ class ChatRouting:
         return routing.jump(self._case(delivery, watches)) or Queue()
 
     def afresh(self, delivery: Delivery) -> Start | None:
-        """Return the conversation that a command would start in a chat without conversations."""
+        """Return the start of the conversation that a command would start in a chat without conversations."""
         return routing.afresh(self._case(delivery))
 
     def too_late(self, delivery: Delivery) -> str | None:
-        """Return why an event is too late: the name under which it is dropped. None for an event in time."""
+        """Return the name under which a late event is dropped; None for an event in time."""
         if self._mailbox.overtaken(delivery, self._places.owner_of(delivery.event)):
             return "interrupted"
         return "stopped" if self._mailbox.stopped(delivery) else None
@@ -334,9 +340,9 @@ class ChatRouting:
     def has_room(self) -> bool:
         """Whether another event may be queued.
 
-        While a task rests in a wait, the next event may be the awaited event, so no event is held back. The
-        inbox's quota for a chat then bounds the queue. Events that are kept for a parked conversation don't
-        count: their user may still start something else.
+        While a task rests in a wait, the next event may be the awaited event, so the mailbox has no limit.
+        Then only the inbox's quota for a chat bounds the queue. Events that are kept for a parked
+        conversation don't count: their user may still start another conversation.
         """
         return self._mailbox.has_room(lambda queued: bool(self._places.kept_for(queued))) or any(
             wait.resting for conversation in self._places.all() for wait in conversation.seat.waits
@@ -433,5 +439,5 @@ class ChatRouting:
                 case Queue() if isinstance(event, Message):
                     typed.append(delivery)
                 case _:
-                    pass  # an event that isn't a message is refused in its turn
+                    pass  # other events are refused when they are routed
         return typed if taken or beside else typed[:-1]

@@ -41,7 +41,7 @@ class ConversationTasks:
     Attributes:
         running: the conversations with a task, whether busy or waiting, and the chat of each.
         fewer: the tasks that wait here are woken whenever a conversation leaves `running`.
-        jobs: checks the jobs when a job's run ends; None if there are no jobs.
+        jobs: the jobs' clock, which is notified when a job's run ends; None if there are no jobs.
     """
 
     def __init__(self, shared: Shared) -> None:
@@ -157,7 +157,7 @@ class ConversationTasks:
             actor.park(conversation, "its code catches every cancellation (BaseException), and does not end")
 
     async def or_cut(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run a task that every conversation needs. If it fails, evict all conversations, and re-raise."""
+        """Run `work`, which every conversation needs. If `work` fails, evict all of them, and re-raise."""
         try:
             await work()
         except BaseException:

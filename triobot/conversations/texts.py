@@ -24,8 +24,8 @@ class Texts:
         parked: a conversation can't go on until its code is fixed. Sent when the conversation is parked, and
             again to users who write in the meantime, at most once a minute.
         afresh: answer to a command that starts a conversation while another conversation is parked;
-            ``{command}`` is filled in. The same command once more leaves the parked conversation and starts
-            anew.
+            ``{command}`` is filled in. If the user sends that command again, the parked conversation ends and
+            the command's conversation starts.
         expired: answer to a button or form that is over, and to a payment that wasn't made in time.
         want_text, want_number, ...: hint at the kind of answer that the question expects.
         required: a form's field was left empty; ``{label}`` is filled in.

@@ -1,16 +1,17 @@
 """Deadlines: one task wakes conversations in memory, another task loads conversations from the store.
 
 Deadlines are wall times, as a journal has no other times. The sleep until a deadline is measured by Trio's
-clock, which can't be set. `Timepiece.wait` sleeps for at most a minute at a time, and so notices a machine
+clock, which can't be set. `Timepiece.wait` sleeps for at most a minute at a time, and so notices a computer
 that slept or a clock that was set. After such a jump of the time of day, the task wakes all sleepers, which
 set new deadlines.
 
-Conversations that are not in memory are revived from the store when their deadlines have passed. Only the
-revival moves their deadlines: a journal records the sum of the clock's jumps up to the journal's last turn
-(`triobot.engine.records.times_of`). So the conversations must be revived early enough. After a jump forward,
-conversations are revived too early, and set their deadlines anew. After a jump back, conversations would be
-revived too late, so the store moves all their deadlines to an earlier time. The sum of all jumps is stored
-before any write that depends on the sum, because one writer stores both in order.
+Conversations that are not in memory are revived from the store when their deadlines have passed. Only a
+revived conversation can compute its deadlines after a jump: a journal records the sum of the clock's jumps up
+to the journal's last turn (`triobot.engine.records.times_of`). So the conversations must be revived early
+enough. After a jump forward, conversations are revived too early, and set their deadlines anew. After a jump
+back, conversations would be revived too late, so all their deadlines in the store are moved to an earlier
+time. The sum of all jumps is stored before any write that depends on the sum, because one writer stores both
+in order.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class Waking:
         self._stirred.set()
 
     async def revive_unfinished(self) -> None:
-        """Load the conversations that were busy when the last process ended."""
+        """Load the conversations that were busy, or waited for a paid aside, when the last process ended."""
         after = 0
         while rows := await await_store(partial(self._store.unfinished, after=after, limit=_PAGE)):
             for row in rows:
@@ -162,7 +163,7 @@ class Waking:
         self._commits.add([self._written()])
 
     def jumped(self, by: int) -> None:
-        """Record a jump of the time of day, and schedule a new reading of all deadlines.
+        """Record a jump of the time of day, and schedule a check of all deadlines.
 
         Any code that reads the clock may cause this call, so the method only schedules work.
         """

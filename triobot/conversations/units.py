@@ -60,8 +60,8 @@ class UnitBuilder:
         position: position of the next record. Positions count on across `continue_as`.
         length: number of the journal's records that are in units.
         last: sites of the journal's last turn.
-        former: the stored state, while a revived run replays its journal: the row still has the waiting
-            operations of this state. None otherwise.
+        former: the stored row and journal, while a revived run replays the journal: until the next turn, the
+            row keeps the code lines of the operations that were open. None otherwise.
         rests: whether the run rests.
         wake: the run's next wake-up time.
     """
@@ -137,7 +137,7 @@ class UnitBuilder:
             self._beside = _with(self._beside, drop)
 
     def add(self, write: Write, *, owes: bool = False) -> None:
-        """Add a write that is stored with the records; `owes`: it may be a marker of `cleanup`."""
+        """Add a write that is stored with the records. `owes`: whether it may be a marker of `cleanup`."""
         self._writes = _with(self._writes, write)
         self._owes = self._owes or (owes and isinstance(write, PutData))
 
@@ -159,7 +159,7 @@ class UnitBuilder:
         unit += self._shared.cleanup.going(self._writes or ()) if self._owes else self._writes or ()
         self._records, self._beside, self._writes, self._owes = None, None, None, False
         if resting is not None:
-            # What is written here, `rests` and the wake time, has held since the last appended record.
+            # `rests` and the wake time, which are written here, were set at the time of the last record.
             at = time_of(records[-1]) if records else self._now()
             self._stood = not self.rests, self.wake
             unit += [PutStanding(self.id, at, *self._stood), *self._rested(resting)]
@@ -194,7 +194,7 @@ class UnitBuilder:
         return [row, self._records_at([first]), Consume((self.id,))]
 
     def _rested(self, resting: Sequence[OpenOperation]) -> Sequence[Write]:
-        """Return the write that stores the open operations' code lines and the build, if one is needed."""
+        """Return the write that stores the open operations' code lines and the build; empty if unchanged."""
         if self._shared.services.code is None:
             return ()
         if self.former is None:

@@ -45,7 +45,7 @@ BUSY: Final = 10_000
 T = TypeVar("T")
 
 Live: TypeAlias = Callable[[trio.CancelScope], Awaitable[None]]
-"""Runs alone in a task. The argument is the task's own cancel scope."""
+"""Function that runs alone in a task. The argument is the task's own cancel scope."""
 
 Refusal: TypeAlias = JournalConflictError | StaleRowError | LocalProtocolError | RedeliveredError
 _REFUSALS: Final = (JournalConflictError, StaleRowError, LocalProtocolError, RedeliveredError)
@@ -56,8 +56,8 @@ class UnitWriter(Protocol):
     """A writer of units, with callbacks for the store's answers.
 
     Attributes:
-        lost: number of the writer's first unit that was refused, so that this unit and the later units are
-            useless; 0 if none was refused.
+        lost: number of the writer's first refused unit; this unit and the writer's later units aren't stored.
+            0 if none was refused.
     """
 
     lost: int
@@ -135,7 +135,7 @@ class CommitQueue:
         written: number of the units that have left the queue: they are durable, or were refused.
         pending: writers that add a unit shortly before the next commit.
         data: the chats with data in the queue, and the number of each chat's last unit with data.
-        in_step: whether the event loop runs a conversation's task now. `end_step` follows.
+        in_step: whether a conversation's code runs now; `end_step` is called when the code pauses.
     """
 
     def __init__(self, store: Store, raise_alarm: RaiseAlarm) -> None:
@@ -179,15 +179,19 @@ class CommitQueue:
         self._stir()
 
     def when_written(self, tell: Callable[[], None]) -> None:
-        """Call `tell` when everything added in the current step is durable, or when the bot stops."""
+        """Call `tell` once all writes are durable that the running task adds before its next pause.
+
+        If the bot stops before that, `tell` is called at the stop.
+        """
         self._told.append(tell)
         self._stir()
 
     def end_step(self) -> None:
-        """Wake the queue's task if a step of a conversation's task has left something to store.
+        """Wake the queue's task if a conversation's code, which pauses now, has left something to store.
 
-        The last step for an event mostly leaves nothing, because a note has already stored the event's end.
-        At one connection, an unnecessary wake-up would cost an echo 97 of its 1,068 function calls.
+        Code that has handled an event mostly leaves nothing, because a note has already stored that the event
+        is consumed. With one connection, an unnecessary wake-up would cost an echo 97 of its 1,068 function
+        calls.
         """
         self.in_step = False
         if self.pending or self._units:
@@ -264,8 +268,8 @@ class CommitQueue:
             await self._commit(self._units[:])
         except StoreFullError as error:
             # Nothing is lost: effects wait until earlier records are durable, so nothing of these units was
-            # visible. The units wait in memory for room. But the platform will deliver an accepted event
-            # again.
+            # visible. The units wait in memory for room. But a unit with an early event is refused, because
+            # the platform will deliver the event again.
             for unit in self._units[:]:
                 if unit.accepts:
                     _refuse(unit)
@@ -464,10 +468,9 @@ class Workload:
                 reschedule(task)
 
     def beside(self, work: Callable[[], Awaitable[None]]) -> bool:
-        """Run `work` in a task of its own. Return False before the start, and while conversations
-        are evicted.
+        """Run `work`, which must not raise, in a task of its own. Return whether `work` will run.
 
-        `work` must not raise.
+        `work` isn't run before the bot has started, and once the conversations are being evicted.
         """
         if self.nursery is None or self.cut:
             return False

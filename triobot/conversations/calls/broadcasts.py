@@ -1,4 +1,4 @@
-"""Broadcasts: one message to many chats. A broadcast is a job of the store, not a conversation.
+"""Broadcasts: one message to many chats. A broadcast has rows of its own, and is no conversation.
 
 Code outside of conversations uses `Bot.broadcast`. In a conversation, `Room.broadcast` makes each call an
 operation of that conversation.

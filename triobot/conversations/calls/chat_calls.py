@@ -195,8 +195,8 @@ async def put_in(
     also: Sequence[Write],
     on_commit: Callable[[InboxRow], None] = _ignored,
 ) -> InboxRow | None:
-    """Store a signal, call or order as an inbox row, together with the writes `also`. Return None if the
-    row's key is known.
+    """Store a signal, call or order as an inbox row, together with the writes `also`. Return None, and store
+    nothing, if a row with the same deduplication key was stored before.
 
     Args:
         what: name of the row's content in the error.

@@ -86,7 +86,7 @@ class Door:
         return await self.operations.effect(kind, lambda own: await_store(partial(body, own)))
 
     def gives(self, what: str, args: Sequence[object] = ()) -> None:
-        """Record an action that may deliver paid goods; see `Operations.gives`."""
+        """Record an action that may give paid goods; see `Operations.gives`."""
         if self.operations is not None:
             self.operations.gives(what, args)
 

@@ -1,13 +1,13 @@
 """Charges: ask for money, wait for the ledger's answer, and give goods only for verified money.
 
-A charge has these parts, in this order:
+A charge has these stages, in this order:
 
 * Store the payment (`Cashier.opened`).
 * Send the button or invoice, and store the result (`Cashier.sent`, `.ended`).
 * Wait for the ledger's notices.
 * Once the payment is paid, wait until the aside has given the goods (`Entry.ending`).
 
-Each part is an operation of the journal. The transaction that records the operation's result also moves the
+Each stage is an operation of the journal. The transaction that records the operation's result also moves the
 payment to its new state. The ledger handles the platform's callbacks, and the aside gets the money; a charge
 gets neither.
 
@@ -68,10 +68,11 @@ _LINK: Final = re.compile(
 )
 
 HELD: Final = 5.0
-"""Seconds by which a timeout is delayed, once while money is verified and again while goods are given."""
+"""Seconds by which a timeout is delayed at most while money is verified. A timeout that is due within these
+seconds after the payment is dropped, because the goods are being given."""
 _NOT_ENOUGH: Final = 1000
 BUTTON_LIFE: Final = 24 * 3600
-"""Seconds that a charge waits by default and at most; after that, `PaymentExpiredError` is raised."""
+"""Seconds that a charge waits by default, and a button at most. Then `PaymentExpiredError` is raised."""
 
 
 async def offer_top_up(operations: Operations, url: str | None) -> None:
@@ -114,7 +115,7 @@ register(PaymentNews, name="triobot.PaymentNews")
 
 
 Seen: TypeAlias = tuple[list[PaymentNotice], Captured | None]
-"""New notices of the ledger, and the captured money; None without money, or if an operator handles it."""
+"""New notices of the ledger, and the captured money; None if there is no money, or an operator handles it."""
 
 
 @final
@@ -142,7 +143,8 @@ class RunningCharge:
         inside = operations.ahead is None
         self.id = await operations.effect(OperationKind.CHARGE, self._number, inside=inside)
         if not operations.conversation.replaying:
-            # If a turn is repeated, its first run has opened the payment, and may have begun to send.
+            # If the turn is repeated after a crash, the process before has opened the payment, and may have
+            # begun to send.
             opened = payments_of(operations.services).opened(self.id, self._asked)
             self._unsent = operations.also("opened", [opened])
         if operations.dry is not None:

@@ -71,8 +71,8 @@ class Paid(Generic[T_co]):
         redelivered: whether an earlier run of the aside began with this payment, and failed or was ended.
         uncertain: whether the goods may have been given before: the money was captured before a backup was
             restored, and an operator has released the payment.
-        reference: the platform's name of the payment, for receipts and questions to the platform: a button's
-            ``ref_id``, or an invoice's id. Empty if an older version, which didn't store references,
+        reference: the platform's name of the payment, for receipts and for inquiries at the platform: a
+            button's ``ref_id``, or an invoice's id. Empty if an older version, which didn't store this name,
             delivered the payment.
     """
 
@@ -158,7 +158,7 @@ def refuse_without_aside(table: Table, chat_id: ChatId, item: object) -> None:
 
 
 def is_the_ledgers(services: Services, seq: int, event: Event | None) -> bool:
-    """Pass `event` to the ledger if it is a payment's callback; return whether it is."""
+    """Pass `event` to the ledger and return True, if `event` is a payment's callback; else return False."""
     if services.payments is None or not isinstance(event, PayCallback | InvoiceCallback):
         return False
     services.payments.hint(seq, event)
@@ -166,12 +166,12 @@ def is_the_ledgers(services: Services, seq: int, event: Event | None) -> bool:
 
 
 async def deliver(chat_calls: ChatCalls, work: Workload, captured: Captured, claim: MovePayment) -> bool:
-    """Start the aside for the item that was bought; return False if there is no such aside.
+    """Start the aside for the item that was bought; return False if no aside takes the item.
 
     One transaction stores `claim` and the call that starts the aside; see `triobot.seams.money.Deliver`.
 
-    The call goes through the inbox, like calls by code. So each delivery starts the aside once, even across
-    crashes, and the aside is revived like every conversation.
+    The call goes through the inbox, like calls by code. So the aside starts once, even across crashes, and is
+    revived like every conversation.
     """
     try:
         money = paid_of(captured)
@@ -196,7 +196,10 @@ async def deliver(chat_calls: ChatCalls, work: Workload, captured: Captured, cla
 
 
 async def goes_on(store: Store, chat_id: ChatId, owner: str) -> bool:
-    """Whether the conversation in `owner`, the owner of a payment, continues after a restart."""
+    """Whether the conversation that owns a payment continues after a restart.
+
+    `owner`: the payment's owner, a text that begins with the conversation's chat and row.
+    """
     chat, seq, *_ = (*owner.split("/"), "")
     return chat == str(chat_id) and any(str(row.id) == seq for row in await store.conversations(chat_id))
 
@@ -214,7 +217,7 @@ def tell_parked(shared: Shared, chat_id: ChatId, key: str | None) -> None:
     """Report the money to an operator if the parked conversation is a payment's aside.
 
     Args:
-        key: the payment's key; None for any other conversation.
+        key: the conversation's key; for a payment's aside, the payment's key.
     """
     if key is not None and (ledger := shared.services.payments) is not None:
         tell_ledger(shared, key, partial(ledger.parked, chat_id, key))
@@ -239,15 +242,16 @@ def tell_ledger(shared: Shared, what: str, call: Callable[[], Awaitable[object]]
 
 @final
 class Giving:
-    """The delivery of a payment's goods by the payment's aside.
+    """State of a payment's aside, which gives the payment's goods.
 
     The aside's normal end settles the payment, in the transaction that stores the end. Any other end makes
     the ledger deliver the payment again.
 
     Attributes:
         paid: the payment.
-        ending: the effect of the conversation's end on the payment; None before the end.
-        alone: whether this was the first failed delivery, and no charge waits that can tell the user.
+        ending: the payment's state after the conversation's end; None before the end.
+        alone: whether this was the first aside to fail for the payment, and no waiting charge can inform the
+            user.
         owes: whether this conversation's end decides the payment; False after `continue_as`, which has
             settled the payment.
 
@@ -312,8 +316,8 @@ class Giving:
         return (self.ending or "handed_over") if self.owes else None
 
     def handled(self, error: BaseException | None, felt: bool) -> None:
-        """Record how the code that gives the goods ended. This end settles the payment; the end of a hook
-        doesn't.
+        """Record how the code that gives the goods ended. Only a normal end of this code settles the payment,
+        not the end of a hook.
 
         Args:
             felt: whether a cancellation was raised in the code.
@@ -385,7 +389,7 @@ def tell_of_second_gift(
 ) -> None:
     """Raise an alarm if the code after `charge` repeats an action of the payment's aside.
 
-    Actions with values are the same if they have a value in common.
+    Two actions with the same name are the same, unless both have values and no value in common.
     """
     first = given.get(what)
     again = None if first is None else _gift(route, chat_id, args, "")

@@ -33,7 +33,7 @@ _ENTRIES: Final = frozenset({Run.run_within.__code__, held.__code__, awaited.__c
 @final
 @guarded
 class Spot:
-    """Place in the author's code where one branch waits.
+    """Position in the author's code at which one branch waits.
 
     Attributes:
         lines: lines of the author's code, outermost first: ``file:line``.
@@ -57,7 +57,7 @@ class ReplayState:
     Attributes:
         operations: the open operations: id, kind, digest of the arguments.
         blocks: the open blocks: id, deadline, whether the block is being cancelled.
-        spots: where the branches wait, by branch.
+        spots: positions at which the branches wait, by branch.
         ending: description of the ending, once the conversation has ended.
     """
 

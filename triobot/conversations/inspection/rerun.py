@@ -163,7 +163,7 @@ class Rerun(Host, RunOwner):
     # --- the run itself
 
     async def run(self) -> None:
-        """Run the conversation until `go` is called."""
+        """Run the conversation until its end, or until `go` is called."""
         task, operations = trio.lowlevel.current_task(), self._operations
         code_tasks[task] = self._conversation.facts.seq
         try:
