@@ -144,7 +144,7 @@ class Room(Generic[E_co]):
     # --- receive
 
     async def receive(self, taken: Filter[T], *, otherwise: OtherwisePolicy | None = None) -> T:
-        """Wait for the next event that the filter takes. By default, other events are dropped."""
+        """Wait for the next event that the filter takes. By default, events that don't fit are dropped."""
         return await asking.receive(self._operations, taken, otherwise)
 
     def drain(self) -> Sequence[object]:
@@ -259,10 +259,10 @@ class Room(Generic[E_co]):
         return Broadcast(Door.of(self._operations), key)
 
     async def continue_as(self, fn: Callable[[Room[E_co]], Awaitable[None]]) -> NoReturn:
-        """End this run, and start another room's function in the same place with the same event.
+        """End this run, and start `fn`, the function of a room, in the same place with the same event.
 
-        Use this for endless loops: the new run begins with an empty journal. Open blocks are left as if they
-        were cancelled.
+        Use `continue_as` for endless loops: the new run begins with an empty journal. Open blocks end as if
+        they were cancelled.
 
         Raises:
             ConfigError: `fn` isn't declared as a room (in a chat: as a route), or a nursery is open.
@@ -456,8 +456,8 @@ class Chat(Room[E_co]):
 
         Args:
             content: None changes only the buttons, and ``buttons=Buttons({})`` removes them. The interface
-                doesn't say whether the platform accepts edits without content: pass the content if you have
-                it.
+                doesn't say whether the platform accepts edits without content: pass the content if
+                possible.
 
         Raises: as `send`; and RemoteProtocolError: the platform named no id for this message.
 
@@ -633,8 +633,8 @@ class Chat(Room[E_co]):
     ) -> T:
         """Ask with a native form made from an attrs class or a dataclass, and return a value of that class.
 
-        If the class's validators refuse the values, the user is told why, and the form is sent again with the
-        same values. If the user submits a form that is over, the `expired` text is sent.
+        If the class's validators refuse the values, the user gets the reason, and the form is sent again with
+        the same values. If the user submits a form that is over, the `expired` text is sent.
 
         Args:
             cls: a frozen attrs class or dataclass, with fields of type `str`, `int`, `bool`, `Literal` or an
@@ -742,7 +742,7 @@ class Chat(Room[E_co]):
         return await self.to(self.id).stop(fn, key=key)
 
     async def continue_as(self, fn: Callable[[Chat[E_co], *Args], Awaitable[None]], *args: *Args) -> NoReturn:
-        """End this run, and start another route's function in its place; see `Room.continue_as`.
+        """End this run, and start `fn`, the function of a route, instead; see `Room.continue_as`.
 
         Args:
             fn: a function that a decorator of the bot has declared, often the current one.

@@ -1,4 +1,4 @@
-"""The actor of a chat: it routes the chat's events, and starts and ends the chat's conversations.
+"""The actor of a chat routes the chat's events, and starts and ends the chat's conversations.
 
 An idle chat has no `ChatActor`, and takes no memory. A chat's waiting events are in its `Mailbox`, and its
 running conversations are in its `RunningSet`. `ChatRouting` reads both to decide about an event, and
@@ -154,7 +154,7 @@ class ChatActor:
             self.work.commits.consumed((), [PutData(self.chat_id, JOINED, None)])
             decision = routing.decide(delivery, at_rest=True)
         else:
-            again = self.mailbox.behind and not (ahead or self.loading)  # the event was looked at ahead
+            again = self.mailbox.behind and not (ahead or self.loading)  # it was tried with `ahead` before
             owner = self.running.owner_of(event)
             if isinstance(event, Leave) and owner is not None and not again:
                 self._drop_earlier(delivery, owner, "left")
@@ -430,8 +430,9 @@ class ChatActor:
             self.mailbox.shows_no_more()
         owner, kept_for = conversation.facts.owner, self.running.kept_for
         beside = conversation in self.running.asides
-        if beside or conversation is self.running.live.get(owner):  # false if an interrupt has replaced it
-            # Compute `mine` before the removal: an event's owner depends on the live conversations.
+        if beside or conversation is self.running.live.get(owner):
+            # An interrupt hasn't replaced the conversation yet. Compute `mine` before the removal: an event's
+            # owner depends on the live conversations.
             waiting = self.mailbox.waiting
             mine = self.running.queued_for(conversation, waiting) if waiting else ()
             due = self.running.remove(conversation)

@@ -483,7 +483,7 @@ class Keeping:
         return await self.stored(place)
 
     async def read(self, place: ChatId) -> Mapping[str, str]:
-        """Return a place's values. No other task changes them until the caller's next checkpoint.
+        """Return a place's values. No other task changes the values until the caller's next checkpoint.
 
         Before that checkpoint, the caller must write any value that it computes from these values.
         """

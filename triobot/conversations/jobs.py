@@ -1,4 +1,4 @@
-"""Jobs: the next due time of each job, and the one task that begins the runs of all jobs.
+"""Jobs: the next due time of each job, and the task that begins the runs of all jobs.
 
 A run is a conversation in the bot's own room. The run is started through the inbox, as with `Chat.start`. The
 start's row and the job's next due time are stored in one transaction. So a due time begins at most one run,
@@ -101,7 +101,7 @@ class JobClock:
         self._commits = shared.commits
         self._known: dict[str, KnownJob] = {}
         self._stirred = trio.Event()
-        # Locked from the check for a living run until the start, so that an operator's start and a start at a
+        # Locked from the check for a live run until the start, so that an operator's start and a start at a
         # due time can't both pass the check.
         self._beginning = trio.Lock()
         self.reckoned = trio.Event()

@@ -1,4 +1,4 @@
-"""The writer of a conversation's journal: it decides when records become units of the commit queue.
+"""The writer of a conversation's journal decides when records become units of the commit queue.
 
 Records that a run appends without a pause of the conversation's Trio task form one unit. The unit also has
 the consumption of the events that the records take, changes of the chat's data, and the conversation's state;
@@ -155,9 +155,9 @@ class JournalWriter(Host):
         self.written = self._shared.commits.add(writes, self)
 
     def conclude(self, record: Record | None = None) -> Sequence[Write]:
-        """Stop writing after the run's last record `record`; None for the end of a parked conversation.
+        """Stop writing after `record`, the run's last record; None for the end of a parked conversation.
 
-        Set `ends` to the writes of the end, and return them; none if the writer had stopped already.
+        Set `ends` to the writes of the end, and return these writes; none if the writer had stopped already.
         """
         if self.over:
             return ()

@@ -42,7 +42,7 @@ def copied(key: str, value: object) -> Copy | None:
 
 
 def added(before: object, after: object) -> Sequence[object]:
-    """Return the items that an assignment adds to the old value, such as a list; empty if unclear."""
+    """Return the items that an assignment adds to the old value; empty if the items are unclear."""
     match before, after:
         case int() | float(), int() | float():
             return (after - before,)

@@ -190,10 +190,13 @@ class Operations:
     # --- beside operations
 
     def also(self, key: str, writes: Sequence[Write]) -> bool:
-        """Store `writes` together with a record, only once for each `key` in a turn.
+        """Store `writes` together with a record. On replay, writes that have a record aren't stored again.
+
+        Args:
+            key: name that distinguishes the writes from the turn's other writes.
 
         Returns:
-            False if the writes are stored already, as on replay.
+            Whether the writes are passed to the store now.
         """
         return bool(writes) and self.run.also(key, writes)
 
@@ -287,7 +290,7 @@ class Operations:
             self.services.outbox.press_taken(press)
 
     async def answer(self, text: str, *, alert: bool) -> bool:
-        """Answer the newest press. Return False if there is no press to answer."""
+        """Answer the newest press. Return False if no press is left to answer."""
         own = self.enter(OperationKind.ANSWER)
         press, self._press = self._press, None
         if self.dry is not None and press is not None:

@@ -1,4 +1,4 @@
-"""Events that no conversation takes: they are counted, dropped, or answered with a text.
+"""Events that no conversation takes are counted, and dropped or answered with a text.
 
 If a chat's conversation is parked, the user gets a message, and can start another conversation instead.
 """
@@ -58,7 +58,10 @@ class Refusals:
         self._offers: dict[int, tuple[str, int]] = {}
 
     def drop(self, delivery: Delivery, why: str, say: str = "") -> None:
-        """Drop an event, and count it under the name `why`. Send the text `say`, at most once a minute."""
+        """Drop an event, and count the drop under the name `why`.
+
+        The text `say` answers a press. For any other event, `say` is sent, at most once a minute.
+        """
         event = delivery.event
         self._routing.advise(delivery, why)
         self._work.count(why)
@@ -107,7 +110,7 @@ class Refusals:
             conversation.writer.write(writes)
             writes = []
         elif (stored.row.parked_because, stored.row.error) == (because, error):
-            return  # the same parking is stored already
+            return  # the store already has the conversation as parked for this reason
         new = stored is None or stored.row.parked_because is None
         if (said := self._kept.texts.parked) and new and not facts.beside and is_chat(self._chat_id):
             self._told_at = now
@@ -115,10 +118,11 @@ class Refusals:
         self._work.commits.add(writes)
 
     def queue(self, delivery: Delivery) -> Queue | Start | None:
-        """Answer an event that has to wait, if it waits for a parked conversation.
+        """Answer an event that has to wait, if the awaited conversation is parked.
 
-        The user is told that the conversation can't go on. If the event is a command that starts a route, the
-        answer is an offer instead: repeat the command to end the parked conversation and start that route.
+        The answer is a message that the conversation can't go on. If the event is a command that starts a
+        route, the answer is an offer: the user may repeat the command to end the parked conversation and to
+        start that route.
 
         Returns:
             Queue if the event must wait; the start if the event accepts the offer; None if the event was
@@ -134,7 +138,11 @@ class Refusals:
         return Queue()
 
     def _answer(self, delivery: Delivery, parked: Conversation, start: Start | None) -> Queue | Start | None:
-        """Answer a message for a parked live conversation; `start`: of a conversation by this message."""
+        """Answer a message for the parked live conversation.
+
+        Args:
+            start: the start that the message would cause in a chat without conversations, or None.
+        """
         conversation = parked.facts.seq
         name, at = self._offers.get(conversation, ("", 0))
         offered = at if start is not None and name == start.route.name else None
@@ -199,7 +207,7 @@ class Refusals:
         self._choose(words, say)
 
     def _keep(self, delivery: Delivery, conversation: int) -> None:
-        """Tell the user that the event waits until its conversation can go on; once for each event."""
+        """Tell the user, once for each event, that the event waits until its conversation can go on."""
         if delivery.seq in self._kept_back:
             return
         self._kept_back |= {delivery.seq}

@@ -39,11 +39,11 @@ MANY: Final = 8
 
 
 def _saw(taker: Wait | Watch, event: Event, at: int | None) -> bool:
-    """Return whether a wait or block was open when the event came.
+    """Return whether a wait or block may take an event that came at the time `at`.
 
-    A message was typed for the questions that were open at that time. A wait that opened later, in another
-    conversation, doesn't get the message. The arrival time decides this after a restart, too, when all
-    waiting events are routed again. Events that aren't messages may be taken by later waits.
+    A message was typed for the questions that were open at that time. So a wait that opened later, in another
+    conversation, doesn't get the message. The arrival time is compared after a restart, too, when all waiting
+    events are routed again. Events that aren't messages may be taken by later waits.
     """
     return at is None or taker.since <= at or not isinstance(event, Message)
 
@@ -65,7 +65,7 @@ class RunningSet:
     Attributes:
         live: live conversations by owner; the chat's own has the key None.
         asides: running asides, oldest first.
-        asides_due: asides that start when fewer are running.
+        asides_due: asides that start when fewer asides are running.
     """
 
     __slots__ = ("_opened", "_table", "asides", "asides_due", "live")
@@ -224,7 +224,7 @@ class RunningSet:
         """Return the parked conversations that may be waiting for an event.
 
         A press or a form may be for any parked conversation. A message may be for a parked aside, but only if
-        the message has no live conversation: a live conversation gets all messages that come while it runs.
+        no live conversation ran when the message came: a live conversation gets all messages of its time.
         """
         event = delivery.event
         if isinstance(event, Message):
@@ -322,7 +322,7 @@ class ChatRouting:
         return routing.decide(self._case(delivery, watches, waits, live))
 
     def jump(self, delivery: Delivery) -> Decision:
-        """Decide where an event goes ahead of earlier events. An event that isn't urgent is queued."""
+        """Decide where an urgent event goes, before older events. An event that isn't urgent is queued."""
         watches = self._places.watches(delivery.event, delivery.at)
         return routing.jump(self._case(delivery, watches)) or Queue()
 
@@ -409,8 +409,8 @@ class ChatRouting:
         """Return messages that came too early for a conversation that goes on after it was parked.
 
         Each question that the user has seen gets the first event that answers the question. The other
-        messages were sent before their questions were asked: these messages are returned. If no event was an
-        answer, the last message is returned only if the conversation is an aside.
+        messages, which were sent before their questions were asked, are returned. If no event was an answer,
+        the last message is returned only if the conversation is an aside.
 
         Args:
             waiting: the events, in order.

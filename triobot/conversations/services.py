@@ -60,7 +60,7 @@ class Announcing(Protocol):
         audience: AsyncGenerator[ChatId],
         also: Also | None = None,
     ) -> bool:
-        """Record the audience, and start the broadcast. Return False if its key was started before.
+        """Store the audience, and start the broadcast. Return False if a broadcast with this key was started.
 
         Args:
             also: returns further writes for the transaction that starts the broadcast.
@@ -80,7 +80,7 @@ class Announcing(Protocol):
         ...
 
     def gone(self, key: str) -> AsyncIterator[ChatId]:
-        """Iterate over the receivers that have left."""
+        """Iterate over the receivers that have left or blocked the bot."""
         ...
 
 

@@ -21,13 +21,13 @@ class Shared:
     Attributes:
         username: the bot's own username.
         commits: queue of the conversations' writes.
-        timers: wake conversations at their deadlines.
-        keeping: reads and writes the data of chats.
-        cleanup: cleans up messages, such as the buttons of questions that are over.
+        timers: deadlines of the conversations in memory.
+        keeping: access to the data of all chats, whether in memory or not.
+        cleanup: cleanup of messages, such as the buttons of questions that are over.
         answers: recently answered questions, to recognize double clicks.
-        gave_nothing: names of asides that settled a payment but gave nothing; each is reported once.
-        crashes: counts the program's crashes during a conversation's code.
-        chat_calls: sends signals to other chats, and starts and stops their routes.
+        gave_nothing: names of asides that settled a payment but gave nothing; each name is reported once.
+        crashes: number of the program's crashes during each conversation's code.
+        chat_calls: entry for signals to other chats, and for starts and stops of their routes.
     """
 
     crashes: CrashCounts

@@ -40,7 +40,7 @@ class ConversationTasks:
 
     Attributes:
         running: the conversations with a task, whether busy or waiting, and the chat of each.
-        fewer: the tasks that wait here are woken whenever a conversation leaves `running`.
+        fewer: parking lot, with tasks that are woken whenever a conversation leaves `running`.
         jobs: the jobs' clock, which is notified when a job's run ends; None if there are no jobs.
     """
 

@@ -36,7 +36,7 @@ log: Final = logging.getLogger("triobot.conversations")
 _FLUSH_DEADLINE: Final = 10.0
 _AWAY_DEADLINE: Final = 0.5  # if the store can't be written now
 
-# Idle tasks that are kept for reuse, each with about three kilobytes. Further tasks end.
+# Number of idle tasks that are kept for reuse, each with about three kilobytes. Further tasks end.
 _RESTING: Final = 64
 
 BUSY: Final = 10_000
@@ -117,7 +117,7 @@ class EarlyEvent:
 
 
 async def holds(early: EarlyEvent) -> bool:
-    """Wait until an event that was taken early is stored or refused. Return whether it is stored."""
+    """Wait until an event that was taken early is stored or refused. Return whether the event is stored."""
     await early.known.wait()
     return early.error is None
 
@@ -316,7 +316,7 @@ class CommitQueue:
                 unit.over.set()
 
     def _note_ends(self, writes: Sequence[Write]) -> bool:
-        """Store consumed rows in a note, without a commit, if no other writes come with the rows."""
+        """Store the consumption of rows in a note, without a commit; return False if a commit is needed."""
         seqs: list[int] = []
         for write in writes:
             if type(write) is not Consume:
@@ -365,7 +365,7 @@ class Workload:
         stopping: whether the bot is stopping: no more events are routed, and they stay in the inbox.
         cut: whether the conversations are evicted because the program stops.
         busy: number of busy conversations and of tasks beside them.
-        less_busy: the tasks that wait here are woken whenever `busy` falls.
+        less_busy: parking lot, with tasks that are woken whenever `busy` falls.
         counts: number of occurrences so far, by the name of the metric.
         held_up_at: time since which an event waits because too many conversations are busy, in wall
             milliseconds; or None.

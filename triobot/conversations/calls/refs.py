@@ -292,7 +292,7 @@ class RoomRef:
         return key.load(await door.effect(OperationKind.UPDATE, body))
 
     async def signal(self, value: object, *, key: str | None = None) -> None:
-        """Send a signal to the place, for conversations with a `triobot.filters.signal` of its class.
+        """Send a signal to the place, for conversations that filter by `triobot.filters.signal`.
 
         The signal is durable on return, and arrives in order with the place's events. In a chat, a signal
         that nothing takes waits for a conversation that takes the signal. In a room, a signal waits while the

@@ -158,7 +158,7 @@ SIGNAL: Final = "triobot/signal\n"
 ROOM_SIGNAL: Final = "triobot/room\n"
 """Content type of a signal to a room; the row's body has the room's name and key before the value."""
 SIGNALS: Final = 256
-"""Number of a chat's waiting rows at which further signals are refused; events aren't."""
+"""Number of a chat's waiting rows at which further signals are refused; the platform's events aren't."""
 
 
 @final

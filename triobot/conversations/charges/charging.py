@@ -68,8 +68,8 @@ _LINK: Final = re.compile(
 )
 
 HELD: Final = 5.0
-"""Seconds by which a timeout is delayed at most while money is verified. A timeout that is due within these
-seconds after the payment is dropped, because the goods are being given."""
+"""Seconds by which a timeout is delayed at most while money is verified. After the payment, a timeout that is
+due within these seconds is dropped, because the goods are being given."""
 _NOT_ENOUGH: Final = 1000
 BUTTON_LIFE: Final = 24 * 3600
 """Seconds that a charge waits by default, and a button at most. Then `PaymentExpiredError` is raised."""
@@ -174,7 +174,7 @@ class RunningCharge:
             never_left = [ledger.ended(self.id, "never_left")] if self._unsent else []
             operations.also("given up", [*never_left, ledger.ended(self.id, "given_up")])
 
-    # --- its payment, live
+    # --- news of the payment
 
     def _hold(self) -> OpenTicket:
         """Return the payment's ticket. The first call opens the ticket, which then gets each new state."""
@@ -191,7 +191,7 @@ class RunningCharge:
             self._tell()
 
     def _tell(self) -> None:
-        """Wake the wait if the payment has news. Once it is paid, only the aside's end is news."""
+        """Wake the wait if the payment has news. Once the payment is paid, only the aside's end is news."""
         ticket = self._hold()
         if not self._wait.rests or ticket.entry is None:
             return  # `_listen` is called when the wait rests

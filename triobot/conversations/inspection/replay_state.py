@@ -37,7 +37,7 @@ class Spot:
 
     Attributes:
         lines: lines of the author's code, outermost first: ``file:line``.
-        variables: digests of the values of variables in the functions with these lines, by name.
+        variables: digests of the variables' values in the functions of `lines`, by name.
     """
 
     lines: tuple[str, ...]

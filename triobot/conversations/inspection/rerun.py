@@ -138,8 +138,8 @@ class Rerun(Host, RunOwner):
         return {} if self._over.is_set() else self._run.tasks
 
     def standing(self) -> ReplayState:
-        """Return the state that the run has reached: at the journal's end, or at the operation that stopped
-        the replay.
+        """Return the point that the run has reached: the journal's end, or the operation that stopped the
+        replay.
         """
         if self._over.is_set():
             return ReplayState(ending="it is over" if self._end is None else _words(self._end))
