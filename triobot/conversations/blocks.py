@@ -321,14 +321,14 @@ class ChatEvent(EngineEvent):
 
 @final
 class ChatChannel(Channel[T]):
-    """A bounded queue between children; made by `Chat.open_channel`. If the queue is full, `send` waits."""
+    """A bounded queue between child tasks; made by `Chat.open_channel`. While it is full, `send` waits."""
 
     __slots__ = ()
 
 
 @final
 class ChatNursery:
-    """A nursery for children that may use the chat; made by `Chat.open_nursery`."""
+    """A nursery for child tasks that may use the chat; made by `Chat.open_nursery`."""
 
     def __init__(self, operations: Operations, nursery: Nursery) -> None:
         self._operations = operations
@@ -359,7 +359,7 @@ class ChatNursery:
 
 @asynccontextmanager
 async def open_nursery(operations: Operations) -> AsyncGenerator[ChatNursery]:
-    """Open a nursery for children that may use the chat; leaving the block waits for the children."""
+    """Open a nursery for child tasks that may use the chat; leaving the block waits for these tasks."""
     operations.enter(OperationKind.NURSERY)
     async with operations.run.open_nursery() as nursery:
         yield ChatNursery(operations, nursery)

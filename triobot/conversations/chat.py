@@ -364,7 +364,7 @@ class Room(Generic[E_co]):
         await sleep(self._operations, 0, wall_time(when))
 
     def open_nursery(self) -> AbstractAsyncContextManager[ChatNursery]:
-        """Open a nursery for children that may use the chat; leaving the block waits for the children."""
+        """Open a nursery for child tasks that may use the chat; leaving the block waits for these tasks."""
         return open_nursery(self._operations)
 
     def open_event(self) -> ChatEvent:
@@ -376,7 +376,7 @@ class Room(Generic[E_co]):
     @overload
     def open_channel(self, kind: TypeForm[T], capacity: int = 0) -> ChatChannel[T]: ...
     def open_channel(self, kind: object, capacity: int = 0) -> ChatChannel[Any]:
-        """Return a channel of values between children, in order; `send` waits while the channel is full.
+        """Return a channel of values between child tasks, in order; `send` waits while the channel is full.
 
         Args:
             kind: type of the values, for type checkers.

@@ -339,7 +339,7 @@ class Conversation(RunOwner):
             self._shared.timers.wake_at(self, wake)
 
     def concluded(self, error: BaseException | None) -> None:
-        """Store, together with the end, the payment's settlement and the user's message after a failure."""
+        """Add the payment's settlement, and the user's message after a failure, to the writes of the end."""
         run, writer = self.run, self.writer
         if run is None or writer is None or (error is None and self.giving is None):
             return

@@ -445,8 +445,8 @@ class Keeping:
         texts: the runtime's own texts, or a function that chooses them.
 
     Attributes:
-        changes: function to call with a place before code outside the place's conversations reads all
-            values of the place or sets a value.
+        changes: callback, called with a place's number before code outside the place's conversations reads
+            all values of the place or sets a value.
     """
 
     def __init__(self, store: Store, commits: CommitQueue, texts: Speech) -> None:

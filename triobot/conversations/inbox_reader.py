@@ -45,7 +45,7 @@ class InboxReader:
         # Behind from the start: the last process may have left events in the inbox.
         self.behind = True
         self.cursor = self._sent = 0
-        # Number of accepted events that were not sent to the channel.
+        # Number of accepted events that were not sent to the channel, and of calls of `look_in_inbox`.
         self._news = 0
         self._page: Iterator[tuple[InboxRow, Event | None]] = iter(())
         # Rows beyond the cursor that were routed before older rows: calls that a chat's own code has made.

@@ -369,7 +369,7 @@ class ChatRouting:
     def is_overtaken(self, owner: SenderId | None, seq: int, queued: Delivery) -> bool:
         """Return whether a queued event is useless after row `seq` has ended the owner's conversation.
 
-        Signals stay useful. Events that other parked conversations may be waiting for also stay useful.
+        Signals stay useful. An event that another, parked conversation may be waiting for stays useful, too.
         """
         running, live = self._places, self._places.live.get(owner)
         # An interrupt that was given to a block, and is routed again, may be older than queued events.

@@ -1,8 +1,8 @@
 """The writes of one conversation that are not in the commit queue yet.
 
-The builder has data about the conversation's row and journal in the store, and makes all writes of both, but
-has no reference to the conversation or the queue. The journal's writer adds records and
-writes, and decides when a unit is made.
+The builder has data about the conversation's row and journal in the store, and makes all writes of both. The
+builder uses neither the conversation nor the queue. The journal's writer adds records and writes, and decides
+when a unit is made.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class UnitBuilder:
 
     Attributes:
         id: the conversation's row in the store.
-        first: first record of a conversation whose row is in no unit yet; None afterwards, and if the record
-            is stored already.
+        first: first record of a conversation whose row is in no unit yet; None once a unit or the store has
+            the row.
         in_row: whether the first record was stored in the row of the conversation's event.
         build: the build that fits the journal now.
         position: position of the next record. Positions count on across `continue_as`.

@@ -88,7 +88,7 @@ class _Unit:
     """Writes that are stored completely or not at all.
 
     Attributes:
-        number: number of units up to this unit.
+        number: number of units added to the queue so far, including this unit.
         accepts: whether the unit accepts an early event, and the writer doesn't have the result yet.
         over: set when the unit has left the queue; None while no task waits for that.
     """
@@ -362,7 +362,7 @@ class Workload:
 
     Attributes:
         commits: the queue of writes.
-        stopping: whether the bot is stopping: no more events are routed, and they stay in the inbox.
+        stopping: whether the bot is stopping: further events stay in the inbox, and aren't routed.
         cut: whether the conversations are evicted because the program stops.
         busy: number of busy conversations and of tasks beside them.
         less_busy: parking lot, with tasks that are woken whenever `busy` falls.

@@ -61,11 +61,11 @@ def _is_key(instance: object, attribute: attrs.Attribute[str], value: str) -> No
 class Broadcast:
     """One message to many chats, under a key of your choice; made by `Room.broadcast` and `Bot.broadcast`.
 
-    Each receiver gets the message at most once, in order with other messages to that chat. Replies to other
-    chats are sent before the broadcast's messages. After a crash or a restart the broadcast continues after
-    the last receiver that was tried. Requests that were in flight at a crash count as
-    `BroadcastStatus.unknown`. While the platform answers, at most 16 requests are in flight. A request
-    with an unknown result is repeated only with ``on_unknown="resend"``.
+    Each receiver gets the message at most once, in order with other messages to that chat. Only with
+    ``on_unknown="resend"``, a request with an unknown result is repeated, so a receiver may get the message
+    twice. Replies to other chats are sent before the broadcast's messages. After a crash or a restart the
+    broadcast continues after the last receiver that was tried. Requests that were in flight at a crash count
+    as `BroadcastStatus.unknown`. While the platform answers, at most 16 requests are in flight.
 
     Examples:
         >>> async def announce(chat: Chat) -> None:
@@ -129,7 +129,7 @@ class Broadcast:
                 return await _announcing(shared).start(self.key, announcement, chats, also)
 
         async def body(own: Id) -> bool:
-            # The audience may be an iterator of the author's code, which may use the bot as a step may.
+            # The audience may be an iterator of the author's code. This code may use the bot, as a step may.
             task = trio.lowlevel.current_task()
             step_tasks.add(task)
             try:

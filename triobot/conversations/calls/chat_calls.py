@@ -219,8 +219,8 @@ async def give_order(
     say: str,
     on_commit: Callable[[InboxRow], None] = _ignored,
 ) -> bool:
-    """Store an operator's order for a parked conversation. The running bot, or the bot's next start, executes
-    the order.
+    """Store an operator's order for a parked conversation. The bot executes the order, at once or after its
+    next start.
 
     Returns:
         False if an order to end the conversation is stored already.
@@ -229,8 +229,8 @@ async def give_order(
         StoreFullError: nothing was stored.
     """
     order = Order(row.chat_id, row.id, end, say)
-    # Clear the recorded build: the conversation may be parked because this build crashed. Keep the time of
-    # the parking.
+    # Clear the row's `error`, which may be the build that crashed: the same build may try again. Keep the
+    # time of the parking.
     again = ParkConversation(row.id, row.updated_at, row.parked_because)
     arrival, also = order_arrival(order, clock.now()), () if end else (again,)
     return await put_in(store, "order", arrival, also, on_commit) is not None
@@ -239,7 +239,7 @@ async def give_order(
 async def is_under_way(
     store: Store, halt: Halt, name_of: Callable[[str], str], *, waiting: bool = False
 ) -> bool:
-    """Whether a run that `halt` stops lives in the chat, or is about to start.
+    """Return whether a run that `halt` stops lives in the chat, or is about to start.
 
     The caller has waited until all earlier writes are stored.
 

@@ -69,7 +69,7 @@ class Door:
         """Return the running bot's state. The arguments are for `refuse_conversations`.
 
         Raises:
-            ForeignTaskError: a conversation uses the door of code outside of conversations.
+            ForeignTaskError: a conversation uses a `Door` that was made for code outside of conversations.
             ConfigError: the bot isn't running.
         """
         if self.operations is None:
@@ -189,8 +189,8 @@ class RoomRef:
         Raises:
             KeyError: the slot is empty, and the key has no default.
             UnreadableRecordError: this program can't decode the stored value, or the value isn't of the key's
-                class. The error names the place and the key. In a conversation, the conversation is parked
-                instead.
+                class. The error names the place and the key. If a conversation calls `get`, the conversation
+                is parked instead.
             LocalProtocolError: the chat was not given by its id.
         """
         check_key(key)

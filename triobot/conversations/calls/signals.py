@@ -82,7 +82,7 @@ class Halt:
     sender: Sender | None = None
 
     def ends(self, name: str, key: str | None) -> bool:
-        """Whether this request stops a run of the route `name` with the key `key`."""
+        """Return whether this request stops a run of the route `name` with the key `key`."""
         return name == self.name and (self.key is None or key == self.key)
 
 
@@ -200,7 +200,7 @@ SIGNAL_TYPES: Final[frozenset[type]] = frozenset({Signal, Call, Halt, Order, Pay
 
 
 def is_signal(event: object) -> bool:
-    """Whether `event` is a signal, call, order or payment, and not an event of the platform."""
+    """Return whether `event` is a signal, call, order or payment, and not an event of the platform."""
     return type(event) in SIGNAL_TYPES
 
 

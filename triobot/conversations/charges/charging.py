@@ -88,7 +88,7 @@ async def offer_top_up(operations: Operations, url: str | None) -> None:
 
 
 def is_trusted(url: str, hosts: Sequence[str]) -> bool:
-    """Whether `url` is https and on one of `hosts` or a subdomain. The url may be forged."""
+    """Return whether `url` is https and on one of `hosts` or a subdomain. The url may be forged."""
     link = _LINK.fullmatch(url)
     host = link[1].lower() if link else ""
     names = [name.lower() for name in hosts if name]

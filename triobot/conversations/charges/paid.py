@@ -196,7 +196,7 @@ async def deliver(chat_calls: ChatCalls, work: Workload, captured: Captured, cla
 
 
 async def goes_on(store: Store, chat_id: ChatId, owner: str) -> bool:
-    """Whether the conversation that owns a payment continues after a restart.
+    """Return whether the conversation that owns a payment continues after a restart.
 
     `owner`: the payment's owner, a text that begins with the conversation's chat and row.
     """
@@ -412,7 +412,7 @@ def named_step(fn: Any, args: tuple[object, ...]) -> tuple[str, tuple[object, ..
 
 
 def _names(arg: object, key: str) -> bool:
-    """Whether `arg`, an argument of a step, contains the payment's key."""
+    """Return whether `arg`, an argument of a step, contains the payment's key."""
     return isinstance(arg, Paid) or key in (encoded(arg) or "")
 
 
