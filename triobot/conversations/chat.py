@@ -311,8 +311,8 @@ class Room(Generic[E_co]):
         """Return a block that ends by itself at `when`, or at once if `when` is in the past.
 
         Args:
-            when: a datetime with a time zone. Even if the clock is set, this block ends when the clock shows
-                `when`; a `move_on_after` block keeps its length instead.
+            when: a datetime with a time zone. If the clock is set in the meantime, this block still ends when
+                the clock shows `when`; a `move_on_after` block keeps its length instead.
 
         Raises:
             LocalProtocolError: `when` has no time zone. Your program's fault.

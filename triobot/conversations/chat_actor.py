@@ -290,7 +290,7 @@ class ChatActor:
         return {queued.seq for queued in brought}
 
     def give_back(self, conversation: Conversation, delivery: Delivery, *, jumps: bool = False) -> None:
-        """Route an event again: the wait or block that got the event has ended without taking it.
+        """Route an event again. The wait or block that got the event has ended without taking the event.
 
         Args:
             jumps: whether the event was to end a block. If so, an urgent event is handled at once.

@@ -183,7 +183,7 @@ class Dispatcher:
     async def write_out(self) -> None:
         """Store the rows and journals of conversations whose beginning is stored only in an event's row.
 
-        An earlier process stored these beginnings. This call comes before any chat is loaded. If the store is
+        An earlier process stored these beginnings. Must be called before any chat is loaded. If the store is
         full, an alarm is raised, and the writing is tried again.
         """
         while self.inbox.from_before < 0:

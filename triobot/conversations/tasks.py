@@ -157,7 +157,10 @@ class ConversationTasks:
             actor.park(conversation, "its code catches every cancellation (BaseException), and does not end")
 
     async def or_cut(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run `work`, which all conversations need. If `work` fails, evict them all, and re-raise."""
+        """Run `work`, which all conversations need.
+
+        If `work` fails, evict all conversations, and raise the error again.
+        """
         try:
             await work()
         except BaseException:

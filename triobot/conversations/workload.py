@@ -154,8 +154,8 @@ class CommitQueue:
 
     def add(self, writes: Sequence[Write], writer: UnitWriter | None = None) -> int:
         """Add writes as one unit. Return the number of units so far, for `wait_for`."""
-        # A pending writer may be about to add the consequences of a consumed row. A crash must keep the row's
-        # consumption and these consequences together.
+        # A pending writer may be about to add the consequences of a consumed row. If a note stored the row's
+        # consumption now, a crash could lose only these consequences.
         behind = self.pending or self._units or self._over or (writer is not None and writer.lost)
         if writes and (behind or not self._note_ends(writes)):
             self.added += 1

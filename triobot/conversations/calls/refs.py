@@ -166,7 +166,7 @@ class Door:
 
 @guarded
 class RoomRef:
-    """Reference to a place of the bot: reads and changes the place's data, and sends signals to the place.
+    """Reference to a place of the bot, to read and change the place's data and to send signals there.
 
     `Room.to` and `Bot.to` make references; a `ChatRef` is the reference to a chat. Calls through `Room.to`
     are operations of the conversation, with the same restrictions as the conversation's own operations. Calls
@@ -191,7 +191,7 @@ class RoomRef:
             UnreadableRecordError: this program can't decode the stored value, or the value isn't of the key's
                 class. The error names the place and the key. If a conversation calls `get`, the conversation
                 is parked instead.
-            LocalProtocolError: the chat was not given by its id.
+            LocalProtocolError: the reference names a chat by phone number or group name, not by id.
         """
         check_key(key)
         keeping, place = self._door.shared().keeping, self._place
@@ -212,7 +212,7 @@ class RoomRef:
 
         Raises:
             UnrecordableError: the value can't be recorded.
-            LocalProtocolError: the chat was not given by its id.
+            LocalProtocolError: the reference names a chat by phone number or group name, not by id.
 
         Cancellation: *ambiguous*; the call may be repeated.
         """
@@ -224,7 +224,7 @@ class RoomRef:
         guarantees.
 
         Raises:
-            LocalProtocolError: the chat was not given by its id.
+            LocalProtocolError: the reference names a chat by phone number or group name, not by id.
 
         Cancellation: *ambiguous*; the call may be repeated.
         """
@@ -306,8 +306,8 @@ class RoomRef:
 
         Raises:
             UnrecordableError: the value can't be recorded.
-            LocalProtocolError: the chat was not given by its id, or the place is no chat or room, and only
-                stores data.
+            LocalProtocolError: the reference names a chat by phone number or group name, not by id; or the
+                place is neither a chat nor a room, and only stores data.
             StoreFullError: too many signals wait in this place; nothing was stored.
 
         Cancellation: *ambiguous*; with a `key` the call may be repeated.
