@@ -61,7 +61,8 @@ JOINED: Final = f"{OURS}joined"
 """Key of the value that records that a chat was joined; the value is deleted when the user leaves."""
 _declared: Final[set[str]] = set()
 _keys: Final[dict[str, Key[Any]]] = {}
-# Elements of these classes are checked. Of other generic classes, only the class itself is checked.
+# Values of these classes are checked with their elements. Of values of other generic classes, only the class
+# is checked.
 _OF_ELEMENTS: Final = frozenset(
     (list, set, frozenset, abc.Collection, abc.Sequence, abc.MutableSequence, abc.Set, abc.MutableSet)
 )

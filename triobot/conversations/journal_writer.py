@@ -150,7 +150,7 @@ class JournalWriter(Host):
         return self.written
 
     def write(self, writes: Sequence[Write]) -> None:
-        """Store `writes` after the records appended so far and before later ones; see `CommitQueue.add`."""
+        """Add `writes` to the queue, after all earlier records and before later records."""
         self.flush(begin=True)
         self.written = self._shared.commits.add(writes, self)
 

@@ -169,7 +169,7 @@ class Refusals:
             self._say(lambda texts: texts.parked, conversation)
 
     def _offer_afresh(self, delivery: Delivery, conversation: int, route: str) -> None:
-        """Offer the user to end a parked conversation and to start `route`.
+        """Offer to end a parked conversation and to start `route`, if the user repeats the command.
 
         The offer is valid until the parked conversation continues or ends.
         """

@@ -322,7 +322,7 @@ class ChatRouting:
         return routing.decide(self._case(delivery, watches, waits, live))
 
     def jump(self, delivery: Delivery) -> Decision:
-        """Decide where an urgent event goes, before older events. An event that isn't urgent is queued."""
+        """Decide about an event before older events. An event that isn't urgent is queued."""
         watches = self._places.watches(delivery.event, delivery.at)
         return routing.jump(self._case(delivery, watches)) or Queue()
 

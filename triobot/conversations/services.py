@@ -60,7 +60,7 @@ class Announcing(Protocol):
         audience: AsyncGenerator[ChatId],
         also: Also | None = None,
     ) -> bool:
-        """Store the audience, and start the broadcast. Return False if a broadcast with this key was started.
+        """Store the audience, and start the broadcast. Return False if the key was used before.
 
         Args:
             also: returns further writes for the transaction that starts the broadcast.

@@ -88,8 +88,8 @@ class ConversationTasks:
                     return  # the conversation's event isn't stored
                 conversation.make_run(actor)
                 if carried:
-                    # Without this wait, a chain of `continue_as` that never waits would run ahead of the disk
-                    # and block all other tasks.
+                    # Without this wait, a chain of `continue_as` that never waits would add writes faster
+                    # than the disk stores them, and would block all other tasks.
                     with suppress(trio.ClosedResourceError):  # the bot stops
                         await self._work.commits.wait_for()
                 if facts.seq in crashes.early and (writer := conversation.writer) and not self._work.cut:

@@ -246,10 +246,10 @@ class RoomRef:
     async def update(self, key: Key[T], change: Callable[[T, *Args], T], *args: *Args) -> T:
         """Replace the value under a key by ``change(old, *args)``, and return the new value.
 
-        No other change comes between the read and the write. So `update` can book a slot without a lock.
-        In a conversation the update happens exactly once, even across crashes: the value is stored together
-        with the operation's record, and a replay returns the recorded value. Through `Bot.to` there is no
-        record: after a crash during the call, the update may have happened.
+        No other change comes between the read and the write. So `update` can book an appointment without a
+        lock. In a conversation the update happens exactly once, even across crashes: the value is stored
+        together with the operation's record, and a replay returns the recorded value. Through `Bot.to` there
+        is no record: after a crash during the call, the update may have happened.
 
         Args:
             change: a plain function that depends only on its arguments. `change` may be called more than
