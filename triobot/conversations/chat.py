@@ -237,8 +237,8 @@ class Room(Generic[E_co]):
     def shared(self) -> RoomRef:
         """Reference to the bot's own data. Each use of the reference is an operation of this conversation.
 
-        All writes of this data go through one room. Keep data that every event changes in several rooms
-        instead, such as one room for each group or day.
+        All writes of this data go through one room. If every event changes some data, spread the data over
+        several rooms, such as one room for each group or day.
         """
         return RoomRef(Door.of(self._operations), SHARED)
 

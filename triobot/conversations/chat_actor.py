@@ -154,7 +154,8 @@ class ChatActor:
             self.work.commits.consumed((), [PutData(self.chat_id, JOINED, None)])
             decision = routing.decide(delivery, at_rest=True)
         else:
-            again = self.mailbox.behind and not (ahead or self.loading)  # it was tried with `ahead` before
+            # An event that is read again from the inbox was tried with `ahead` before.
+            again = self.mailbox.behind and not (ahead or self.loading)
             owner = self.running.owner_of(event)
             if isinstance(event, Leave) and owner is not None and not again:
                 self._drop_earlier(delivery, owner, "left")
@@ -216,7 +217,7 @@ class ChatActor:
             return
         owner = None if is_beside(start) else self.running.owner_for(start, delivery.event)
         if interrupts(start):
-            # An interrupt makes earlier events useless, even events that the interrupt has overtaken.
+            # An interrupt makes earlier events useless, even if they are still queued.
             self._drop_earlier(delivery, owner)
         live = None if is_beside(start) else self.running.live.get(owner)
         if live is None:

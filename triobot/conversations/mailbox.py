@@ -67,7 +67,7 @@ class Mailbox:
         self.waiting = sorted([*self.waiting, delivery], key=_BY_ROW)
 
     def take_out(self, which: Callable[[Delivery], bool] = lambda _: True) -> list[Delivery]:
-        """Remove the waiting events for which `which` is true, by default all. Return them in order."""
+        """Remove and return, in order, the waiting events for which `which` is true; by default all."""
         taken = [queued for queued in self.waiting if which(queued)]
         if taken:
             self.waiting = [queued for queued in self.waiting if queued not in taken]

@@ -129,7 +129,10 @@ class Operations:
         return None if writer is None else writer.ahead
 
     async def done(self, own: Id, kind: OperationKind) -> Sequence[Write]:
-        """Return the writes that record an operation as done; the transaction of its work must store them."""
+        """Return the writes that record an operation as done.
+
+        The transaction that does the operation's work must store these writes.
+        """
         # One transaction stores both the record and the work. Otherwise, after a crash between the two, a
         # restart would run the operation again, although its work is done.
         writer = self.conversation.writer

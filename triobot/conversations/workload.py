@@ -489,7 +489,7 @@ class Workload:
         return True
 
     async def see_through(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Run `work` as `beside` does, and wait for its end. Return its result, or raise its error.
+        """Run `work` as `beside` does, and wait for the end. Return the result of `work`, or raise the error.
 
         Cancellation: `work` continues anyway.
         """

@@ -1,7 +1,7 @@
 """Pass verified money to the author's code, but only to the aside for the item that was bought.
 
 The aside gives the goods in a journal of its own, whether a conversation waits for the payment or not. So the
-end of that conversation can neither repeat the goods nor lose them. The aside's normal end settles the
+end of a waiting conversation neither loses the goods nor gives them twice. The aside's normal end settles the
 payment. After any other end the payment goes to a new run of the aside, with the same key. A program's stop
 does not end the aside: the run continues after the next start.
 """
@@ -324,8 +324,8 @@ class Giving:
         """
         # A cancelled function that ended normally, such as under a shield, has given everything.
         self._given = error is None and not felt
-        # Without `_given`, the code failed, was cancelled, or called `continue_as`. Only the last case is
-        # checked here.
+        # Without `_given`, the code failed, was cancelled, or called `continue_as`. Only
+        # `continue_as` is checked here.
         self._goes_on = error is not None and continue_in(error) is not None
 
     def conclude(self, error: BaseException | None, *, goes_on: bool, replaying: bool) -> Sequence[Write]:
