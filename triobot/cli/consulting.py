@@ -1,4 +1,4 @@
-"""Send a command's question to the running bot, by a socket or through the bot's store. If no bot runs, open
+"""Send a command's request to the running bot, by a socket or through the bot's store. If no bot runs, open
 the store.
 """
 
@@ -33,23 +33,23 @@ from .loading import load_bot
 from .terminal import harmless
 
 Ask: TypeAlias = "Callable[[Question, Tell], Awaitable[None]]"
-"""Function that sends a question to the running bot, or to an opened store."""
+"""Function that sends an operator's request to the running bot, or to an opened store."""
 
 _T = TypeVar("_T")
 _OF_ANY_BOT: Final = (
     *("journals.list", "journals.show", "journals.open", "journals.code", "kept", "alarms.list", "jobs.list"),
     *("broadcast.list", "broadcast.status", "chats.send", "chats.signal", "chats.start"),
 )
-"""Questions for which a store is opened without a token, since these questions change nothing in an opened
+"""Requests for which a store is opened without a token, since these requests change nothing in an opened
 store: without a running bot, the calls to a chat (`chats.send` and so on) fail.
 """
 _PAUSES: Final = (0.1, 0.2, 0.4, 0.8)
-"""Pauses before new tries, in seconds: a process that has just opened a store can't answer at once."""
+"""Pauses before new attempts, in seconds: a process that has just opened a store can't answer at once."""
 
 
 @final
 class _OpenElsewhereError(StoreError):
-    """Another process has the store, but could not be asked; nothing was done."""
+    """Another process has the store, but could not be reached; nothing was changed."""
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:
@@ -88,17 +88,17 @@ def store_file(settings: Settings) -> Path:
 
 
 def consult(settings: Settings, question: Question) -> list[Answer]:
-    """Send a question to the bot or its store, and return the answer's lines.
+    """Send a request to the bot or its store, and return the answer's lines.
 
     Raises:
-        ConfigError: there is no store, or the store lacks the object of the question.
+        ConfigError: there is no store, or the store lacks what `question` names.
         StoreError: the store or the bot failed.
     """
     return trio.run(gather, partial(ask_bot, settings), question)
 
 
 async def gather(ask: Callable[[Question, Tell], Awaitable[object]], question: Question) -> list[Answer]:
-    """Send a question with `ask`, and return the answer's lines.
+    """Send a request with `ask`, and return the answer's lines.
 
     Raises: as `consult`.
     """
@@ -113,7 +113,7 @@ async def gather(ask: Callable[[Question, Tell], Awaitable[object]], question: Q
 
 
 async def ask_bot(settings: Settings, question: Question, tell: Tell) -> bool:
-    """Send a question within a Trio program. Return True if a running bot answered, False if this process
+    """Send a request within a Trio program. Return True if a running bot answered, False if this process
     opened the store and answered.
 
     Raises: as `consult`.
@@ -122,11 +122,11 @@ async def ask_bot(settings: Settings, question: Question, tell: Tell) -> bool:
 
 
 async def ask_running(store: str, question: Question, tell: Tell) -> bool:
-    """Send a question to the bot that runs on the store at the address `store`. Return False if no bot runs.
+    """Send a request to the bot that runs on the store at the address `store`. Return False if no bot runs.
     Never open the store.
 
     Raises:
-        ConfigError, StoreError: the bot answered with this error, or could not be asked.
+        ConfigError, StoreError: the bot answered with this error, or could not be reached.
     """
     if is_on_server(store):
         return await ask_through(store, question, tell)
@@ -145,8 +145,8 @@ async def _ask_once(settings: Settings, question: Question, tell: Tell) -> bool:
 
 @asynccontextmanager
 async def open_api(settings: Settings) -> AsyncGenerator[Ask]:
-    """Yield a function that sends questions to the running bot. If no bot runs, open the store once, for
-    reading, and yield a function that sends questions to this store.
+    """Yield a function that sends requests to the running bot. If no bot runs, open the store once, for
+    reading, and yield a function that sends requests to this store.
 
     Raises: the errors of `consult`, also from the yielded function.
     """
@@ -172,10 +172,10 @@ async def _once_settled(try_it: Callable[[], Awaitable[_T]]) -> _T:
 
 @asynccontextmanager
 async def open_to_look(settings: Settings) -> AsyncGenerator[tuple[Ask, bool]]:
-    """Yield a function that sends questions for reading, and whether a running bot answers. Write nothing.
+    """Yield a function that sends requests that only read, and whether a running bot answers. Write nothing.
 
-    Without a running bot, the function sends questions to a copy of the store. So a bot can start while the
-    block runs.
+    Without a running bot, the function sends the requests to a copy of the store. So a bot can start while
+    the block runs.
 
     Raises: the errors of `consult`, also from the yielded function.
     """
@@ -198,7 +198,7 @@ async def open_to_look(settings: Settings) -> AsyncGenerator[tuple[Ask, bool]]:
 
 
 async def _running(settings: Settings) -> Ask | None:
-    """Return a function that sends questions to the running bot; None if no bot runs."""
+    """Return a function that sends requests to the running bot; None if no bot runs."""
 
     async def ignore(_: Answer) -> None: ...
 

@@ -145,7 +145,7 @@ def stretches_of(stored: Stored, code: Sequence[Mapping[str, object]]) -> Sequen
 def code_of_journal(
     lines: Sequence[Mapping[str, object]], code: Sequence[Mapping[str, object]]
 ) -> list[Mapping[str, object]]:
-    """Return the part of a store's code that a journal needs: the builds that ran the journal, with their
+    """Return the lines of `code` that a journal needs: the builds that ran the journal, with these builds'
     sources and sites.
     """
     since = {one.since for one in stretches_of(read_exported(lines), code)}

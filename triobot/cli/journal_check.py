@@ -305,7 +305,9 @@ async def check(
 
 
 async def _all(ask: Ask) -> Journals:
-    """Yield the journals of conversations that have not ended. Read in parts: a store may have a million."""
+    """Yield the journals of conversations that have not ended. Read page by page: a store may have a million
+    journals.
+    """
     async for told in _pages(ask, whole=True):
         yield cast("list[Answer]", told["journal"])
 

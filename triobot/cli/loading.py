@@ -42,7 +42,7 @@ def load_bot(target: str) -> Bot:
 
 
 def parse_target(target: str) -> tuple[str, str, bool]:
-    """Split a target into module or file, name of the bot, and whether the first part is a file.
+    """Split a target into module or file, name of the bot, and whether `target` names a file.
 
     Raises:
         ConfigError: `target` names no bot.

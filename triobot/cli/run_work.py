@@ -118,7 +118,7 @@ def inherited_socket(environ: MutableMapping[str, str], pid: int) -> int | None:
 def _show_address(settings: Settings) -> Settings:
     """Print the webhook's address for registration. Use this only in a terminal: a log would keep the secret.
 
-    Returns: settings for a run with the printed secret.
+    Returns: settings with the printed secret.
     """
     from .webhook_url import current_secret
 

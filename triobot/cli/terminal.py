@@ -4,8 +4,8 @@ Names, texts and file names come from strangers. A control character in such a t
 forge a log line or reverse a line's direction. Here each control character becomes an escape sequence.
 
 A failed command prints one line per cause, and ends with an exit code. For triobot's own errors, the line is
-the error's text. For other errors, the line has only the type and the place, since the text may be secret;
-``--debug`` shows everything.
+the error's text. For other errors, the line has only the error's type and the line of code, since the text
+may be secret; ``--debug`` shows everything.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..seams.resources import about_opening
 # Cc: controls; Cs: lone surrogates; Zl and Zp: line ends for some programs.
 _ESCAPED: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
-# These characters of category Cf reorder the text after them. Joiners and marks of Persian text are in Cf,
+# These characters of category Cf reorder the text after them. Joiners and signs of Persian text are in Cf,
 # too, but only shape the letters.
 _REORDERING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -62,7 +62,8 @@ def _escaped(sign: str) -> str:
 
 @final
 class PlainFormatter(logging.Formatter):
-    """Formats a record as one line. A traceback's lines are marked, so that no such line looks like a record.
+    """Formats a log record as one line. A traceback's lines are marked, so that no such line looks like a log
+    record.
 
     Args:
         variables: show the variables of a traceback's frames, too.
@@ -113,7 +114,7 @@ def set_up_logging(
 
     Args:
         form: ``plain``, for people, or ``json``, for programs.
-        debug: show triobot's debug records, too.
+        debug: show log records of level DEBUG from triobot, too.
         level: lowest level shown.
         access: show a line for each request to the webhook, too.
         variables: show the variables of an author's frames with an error, too.
@@ -129,7 +130,7 @@ def set_up_logging(
     # At INFO these loggers write whole addresses, and the webhook's address contains a secret.
     for name in ("httpx", "httpcore", "hypercorn.error"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    # A log line per request is of little use, and takes a large part of the time of a short answer.
+    # A log line per request is of little use, and takes a large share of the time of a short answer.
     logging.getLogger("triobot.webhook.access").setLevel(logging.INFO if access else logging.WARNING)
 
 

@@ -168,7 +168,7 @@ async def _live(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> Non
     async def tell(message: dict[str, Any]) -> None:
         nonlocal failed, over
         if not message["type"].endswith(".failed"):
-            # After this message, hypercorn cancels the rest of the lifespan.
+            # After this message, hypercorn cancels the lifespan's task.
             over = message["type"] == "lifespan.shutdown.complete"
             await send(message)
             return

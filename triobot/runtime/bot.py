@@ -86,7 +86,7 @@ def importing(module: str) -> Generator[None]:
 
 @final
 class Bot(Router):
-    """A bot: its declarations, and methods to run the bot. Each run has its own state.
+    """A bot: its declarations, and methods to run the bot. Each start begins with new state.
 
     Args:
         token: the service's token; default ``TRIOBOT_TOKEN``.
@@ -218,7 +218,7 @@ class Bot(Router):
         manager function.
 
         Resources are opened before the first event, in the order of declaration, and closed after the last
-        conversation has stopped. `provide` replaces a resource by another value for one run.
+        conversation has stopped. `provide` replaces a resource by another value for one start of the bot.
 
         Examples:
             >>> @bot.resource
@@ -409,8 +409,8 @@ class Bot(Router):
                 ):
                     failures.begin()
                     runs_background = isinstance(front, Intake) and (around is None or around.instead is None)
-                    # This nursery is the innermost block: background tasks can use all parts of the bot, and
-                    # are cancelled while their messages can still be sent. A `Standby` starts the background
+                    # This nursery is the innermost block: background tasks can use the whole bot, and are
+                    # cancelled while their messages can still be sent. A `Standby` starts the background
                     # tasks itself.
                     async with trio.open_nursery() as nursery:
                         for run in self._background if runs_background else ():
@@ -613,8 +613,8 @@ def given_settings(bot: Bot) -> Settings:
 
 
 def dry_services_of(bot: Bot, settings: Settings) -> Services:
-    """Make the services for a replay of a bot's journals: with the bot's texts and hosts, but without
-    effects.
+    """Make the services for a replay of a bot's journals: with the bot's texts and its settings for links in
+    charges, but without effects.
     """
     from ..client.address import own_hosts
     from ..conversations.inspection.closed import closed_resources

@@ -61,8 +61,9 @@ NAMES: Final = (
 )
 """triobot's loggers."""
 _BELOW: Final = ("trio.abc.Instrument", "trio.async_generator_errors", "trio.serve_listeners", "psycopg")
-"""Loggers of libraries. Without `GuardedLogger`, a handler's exception at these loggers would end the run of
-Trio, or a transaction of the store."""
+"""Loggers of libraries. Without `GuardedLogger`, a handler's exception at these loggers would end `trio.run`,
+or a transaction of the store.
+"""
 _told: Final[set[tuple[str, int]]] = set()
 
 
@@ -82,7 +83,7 @@ def open_logs() -> None:
 
 
 class GuardedLogger(logging.Logger):
-    """A logger that catches the exceptions of an author's filters, handlers, formatters and records."""
+    """A logger that catches the exceptions of an author's log filters, handlers, formatters and log records."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if name != "disabled":
@@ -221,8 +222,9 @@ def _listed(among: list[T], one: T) -> Generator[None]:
 
 
 registered: Final = partial(_listed, _voices)
-"""Context manager that lists a bot's `Speaker`. A line of an unknown bot belongs to the listed bot, if only
-one bot is listed."""
+"""Context manager that registers a bot's `Speaker`. If only one bot is registered, lines of an unknown bot
+belong to this bot.
+"""
 expected: Final = partial(_listed, _expected)
 """Context manager for the name of a bot that is about to start. Until the bot has started, lines are
 attributed to this name."""
@@ -245,7 +247,7 @@ def _speaker() -> tuple[Speaker | None, Whose | None]:
     """Return the bot and the conversation of the running code, as far as known."""
     try:
         task = trio.lowlevel.current_task()
-    except RuntimeError:  # in another thread, or outside a run of Trio
+    except RuntimeError:  # in another thread, or outside `trio.run`
         task = None
     if task is not None:
         for voice in _voices:
@@ -257,7 +259,7 @@ def _speaker() -> tuple[Speaker | None, Whose | None]:
 
 @final
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one JSON object.
+    """Formats a log record as one JSON object.
 
     Fields: ``time``, ``level``, ``logger``, ``message``; ``bot``, if the line belongs to a bot;
     ``conversation``, ``route``, ``operation`` and ``chat``, null if unknown; and ``exception``, if there is

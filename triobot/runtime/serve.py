@@ -304,8 +304,8 @@ def rarely_collected(*, ends: bool = False) -> Generator[None]:
     """While the block runs, collect garbage less often, and skip the objects that existed before the block:
     modules and classes.
 
-    Use this only in a process that runs nothing but bots: a host program configures its own garbage
-    collection.
+    Use this only in a process that runs nothing but bots: a program that embeds a bot configures its own
+    garbage collection.
 
     Args:
         ends: whether the process ends after the block. If so, the remaining objects are not collected: with

@@ -271,7 +271,7 @@ class Standby:
 
 
 Front: TypeAlias = Intake | Standby
-"""A bot, as a listener uses it."""
+"""A bot's intake or standby, for a listener."""
 
 
 @asynccontextmanager

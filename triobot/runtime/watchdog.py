@@ -5,8 +5,8 @@ Code that computes for seconds without an ``await``, or makes blocking calls, bl
 line blocks the loop. All bots of a process share the thread. The thread doesn't end the process: the
 process's supervisor restarts the process when a probe gets no answer, or when systemd gets no signs of life.
 
-Only `Bot.run` and the command line notify systemd, since both run the whole process. A bot in a host program
-doesn't know when that program is ready or stops.
+Only `Bot.run` and the command line notify systemd, since both run the whole process. A bot that is embedded
+in a program can't detect when that program is ready or stops.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ sent within the time in which systemd expects a sign.
 
 @asynccontextmanager
 async def watched_loop(*, still_after: float = STILL_AFTER) -> AsyncGenerator[None]:
-    """Watch the loop while the block runs; simultaneous blocks share one watching thread.
+    """Watch the loop during the ``async with`` block; simultaneous ``async with`` blocks share one watching
+    thread.
 
     Args:
         still_after: seconds without a response of the loop after which the blocking line is logged. The line
@@ -169,7 +170,9 @@ async def _keep_telling(systemd: Systemd, within: float) -> None:
 @final
 @attrs.define
 class _SharedWatch:
-    """The watch of a loop. `users`: number of blocks that share the watch. `over`: whether all have ended."""
+    """The watch of a loop. `users`: number of ``async with`` blocks that use the watch. `over`: set after the
+    last of these blocks.
+    """
 
     users: int = 0
     over: threading.Event = attrs.field(factory=threading.Event)

@@ -1,4 +1,4 @@
-"""The parts of a running bot, and the order in which the parts stop.
+"""The components of a running bot, and the order in which the components stop.
 
 There are two layers: the intake, and the work inside the intake. The *intake* is the store, the inbox and the
 webhook's application. The intake accepts events from the bot's start until the very end. The *work* is the
@@ -95,13 +95,13 @@ _PAGE: Final = 256
 @final
 @guarded(kw_only=True)
 class Surroundings:
-    """A run's replacements for the machine's own store, clock and network, for tests and simulations.
+    """Replacements for the real store, clock and network of a bot, for tests and simulations.
 
     Attributes:
         settings: used instead of the environment.
         clock: time of day.
         transport: sends requests to the platform, and downloads.
-        store: an open store, which stays open after the run.
+        store: an open store, which stays open after the bot's stop.
         on_alarm: called with each alarm at once, before the author's hook.
         provided: values that replace resources.
         opened: called with the intake once events can be accepted.
@@ -131,8 +131,8 @@ class Statistics:
 
     Attributes:
         live: number of conversations in memory, parked or not.
-        counts: number of conversation events so far, by the event's name.
-        payments: number of payment events so far, by the ledger's name for the event.
+        counts: counters of the conversations' work, by name, such as ``revived``.
+        payments: number of facts about payments so far, by the ledger's name for the fact.
     """
 
     live: int
@@ -247,12 +247,12 @@ class Intake:
             case "answer_unreadable" | "chat_refused" | "request_unreadable":
                 return quiet >= _HOUR
             case "clock_differs":
-                return True  # while the difference lasts, each check raises the alarm again
+                return True  # while the clocks differ, each check raises the alarm again
             case _:
                 return False
 
     def health(self) -> Mapping[str, object]:
-        """Return this run's state for an operator, in addition to the store's state.
+        """Return the running bot's state for an operator, in addition to the store's state.
 
         ``states`` has the states of the store, the conversations and the outbox. ``working`` is False if one
         of the three doesn't work, or if the platform refuses the token. ``send_age`` is how many seconds the
@@ -281,7 +281,7 @@ class Intake:
         return [{**chat, "lane": attrs.asdict(lane)} for chat, lane in zip(seen, lanes, strict=True)]
 
     async def about_payments(self, question: Question) -> Answer:
-        """Answer an operator's question about payments and alarms."""
+        """Answer an operator's request about payments and alarms."""
         work, clock = self.work, self.clock
         if work is None:
             return await _admin_of(self.store, clock).answer(question)
@@ -293,7 +293,7 @@ class Intake:
         return await PaymentsAdmin(self.store, cashier.entries, clock.now, inquire=inquire).answer(question)
 
     async def about_broadcasts(self, question: Question) -> Answer:
-        """Answer an operator's question about broadcasts."""
+        """Answer an operator's request about broadcasts."""
         stop = partial(stop_stored, self.store) if self.work is None else self.work.broadcasts.stop
         return await answer(self.store, stop, cast("Mapping[str, JsonValue]", question))
 
@@ -323,7 +323,7 @@ class Intake:
         return {"done": await chat_calls.start(chat_id, route.name, args, key=key, once=key)}
 
     async def about_jobs(self, question: Question) -> Sequence[Answer]:
-        """Answer an operator's question about jobs."""
+        """Answer an operator's request about jobs."""
         jobs = None if self.work is None else self.work.dispatcher.tasks.jobs
         return await _about_jobs(self.store, self.clock, question, jobs)
 
@@ -415,7 +415,7 @@ async def open_intake(
         ConfigError: a setting is wrong, or the store belongs to another bot or platform.
         StoreLockedError: another process has the store.
     """
-    # The store reads the time from this object, too: each reading may detect a jump.
+    # The store reads the time from this object, too: each read of the time may detect a jump.
     timepiece = Timepiece(clock)
     async with _opened_store(settings, timepiece, around) as store:
         secrets, untils = await webhook_secrets(settings.webhook_secret, store, timepiece.now())
@@ -500,7 +500,7 @@ def _couriers(intake: Intake) -> Sequence[Courier]:
 
 
 async def _log_key(store: Store) -> str:
-    """Return the store's key for the digests in log lines; the first run makes the key."""
+    """Return the store's key for the digests in log lines; the bot's first start makes the key."""
     if (key := await store.setting(KEY)) is None:
         key = new_key()
         await store.commit(PutSetting(KEY, key))

@@ -274,7 +274,7 @@ async def drive(
             switches=switches,
             # These random numbers needn't be secret. With the same seed, a failing test fails again.
             chance=random.Random(seed),
-            # The platform's machine has its own clock, which `clock_jumps` doesn't set.
+            # The platform's server has its own clock, which `clock_jumps` doesn't set.
             clock=ShiftedClock(VirtualWallClock(at)),
             push=PushSettings(attempts=attempts),
         )

@@ -158,7 +158,7 @@ class CrashableStore:
         return self._mortal.dead or self._inner.note_consumed(seqs)
 
     def __setitem__(self, slot: int, number: int, /) -> None:
-        """Record a conversation as being at work; see `at_work`."""
+        """Store the number of a conversation while its code runs; see `at_work`."""
         if not self._mortal.dead:
             self._inner.at_work[slot] = number
 

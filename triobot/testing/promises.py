@@ -173,7 +173,7 @@ def _of_form(chat: PlatformChat, pressed: Pressed) -> bool:
     return entry is not None and entry.form is not None
 
 
-# --- the place of a violation
+# --- the journals of a violation
 
 
 async def journals_of(bot: Bot, broken: BrokenPromise) -> list[list[Mapping[str, object]]]:

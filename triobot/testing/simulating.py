@@ -1,14 +1,14 @@
 """`simulate`: a crowd of random people, a failing platform and kills of the process, in virtual time.
 
-The seed determines all acts, so a run that breaks a promise can be repeated. At the end, after an hour and a
-half without faults, these promises are checked:
+The seed determines all acts, so a simulation that breaks a promise can be repeated. At the end, after an hour
+and a half without faults, these promises are checked:
 
 * each event that was answered 200 has been handled: the inbox contains only signals that wait;
-* each press has been answered, so that no button shows its waiting mark for ever;
+* each press has been answered, so that no button seems to wait for ever;
 * all alarms are explained by the platform's faults or by people's acts;
 * no money was captured more than once.
 
-For a repeatable run, Trio's scheduler and the speed of threads must not add randomness of their own.
+For a repeatable simulation, Trio's scheduler and the speed of threads must not add randomness of their own.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Plan:
     """Parameters of a simulation: duration, people and faults.
 
     Attributes:
-        seed: seed of all random numbers: the same seed gives the same run.
+        seed: seed of all random numbers: the same seed gives the same simulation.
         chats: number of people, each with a private chat.
         groups: number of groups; each person is a member of at most two.
         hours: virtual hours.
@@ -182,7 +182,7 @@ async def simulate(
     seeded, and functions that the bot passes to `trio.to_thread` run at once in the loop's own thread.
 
     Args:
-        progress: called with the part of the time that has passed, from 0 to 1.
+        progress: called with the fraction of the simulated time that has passed, from 0 to 1.
     """
     return await simulate_until(None, bot, plan, *provided, app=app, progress=progress)
 
@@ -218,7 +218,7 @@ async def simulate_until(
 ) -> SimulationResult:
     """Simulate as `simulate` does, and end soon after a violation that can't be repaired.
 
-    Until the violation, the run equals the run of `simulate`, because the checks draw no random numbers.
+    Until the violation, everything happens as in `simulate`, because the checks draw no random numbers.
 
     Args:
         found: receives this violation, or the first violation that the checks at the end find; None simulates
@@ -306,7 +306,7 @@ async def _look_at(
     bot: Bot, world: DrivenWorld, crowd: _Crowd, promise: BrokenPromise, found: FirstBroken
 ) -> None:
     """Record the circumstances of a violation in `found`."""
-    # The run may have ended between a kill and the next start.
+    # The simulation may have ended between a kill and the next start.
     await world._process.start()  # pyright: ignore[reportPrivateUsage]
     found.promise, found.kills = promise, list(crowd.kills)
     found.journals = await journals_of(bot, promise)

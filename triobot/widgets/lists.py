@@ -177,7 +177,7 @@ async def multi_select(
 @final
 @guarded
 class Menu(Generic[K_co]):
-    """A node of a tree of choices, for `menu`.
+    """A menu in a tree of menus, for the function `menu`.
 
     Attributes:
         title: text of the message while the menu is open, and label of the button that opens the menu.
