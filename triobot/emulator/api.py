@@ -47,7 +47,7 @@ def operations_app(exchange: Exchange, token: str) -> AsgiApp:
     """Return an ASGI application for all operations except uploads, for one bot's token.
 
     This application has no router, because a router would slow down tests: a test sends several operations in
-    each turn. `platform_blueprint` has the other routes.
+    each turn. `platform_blueprint` has the other HTTP routes.
     """
     expected = token.encode()
 
@@ -70,7 +70,7 @@ def operations_app(exchange: Exchange, token: str) -> AsgiApp:
 
 
 def platform_blueprint(exchange: Exchange, token: str) -> Blueprint:
-    """Return the routes that `operations_app` lacks: uploads (with `token`), files, and top-up pages."""
+    """Return the HTTP routes that `operations_app` lacks: uploads (with `token`), files, and top-up pages."""
     blueprint = Blueprint("platform", __name__)
     expected = token.encode()
 

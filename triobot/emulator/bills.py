@@ -125,7 +125,7 @@ class Bills:
         kept.setdefault(bill.id, bill)
 
     def restore(self, bill: Bill) -> None:
-        """Add a bill of an earlier run. The refunds of uncaptured payments keep their times."""
+        """Add a saved bill. The refunds of uncaptured payments keep their times."""
         self.add(bill)
         self._paid.extend((bill, taking) for taking in bill.takings if taking.waits)
         self._paid = deque(sorted(self._paid, key=lambda paid: paid[1].paid_at))

@@ -43,7 +43,7 @@ PLAYED: Final = {
 # Images with more pixels are not decoded. Images of large cameras have about this many pixels. A small file
 # can declare far more pixels, and decoding them would exhaust the memory.
 _MOST_PIXELS: Final = 60_000_000
-# A name with a line end would make an address that no route matches.
+# A name with a line end would make an address that no HTTP route matches.
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
 SIZES: Final = (64, 128, 256, 512)
 
@@ -76,7 +76,8 @@ def type_of(head: bytes, types: Mapping[bytes, str]) -> str | None:
 
 @final
 class Blobs:
-    """Files by id, including files of an earlier run. All files are kept until the folder is deleted.
+    """Files by id, including files that an earlier process stored. All files are kept until the folder is
+    deleted.
 
     Args:
         limit: size of the largest file.

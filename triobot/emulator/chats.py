@@ -99,7 +99,7 @@ class PressReply:
 @final
 @attrs.define
 class Pressed:
-    """A press of a button. The button shows a waiting mark until `reply` is set."""
+    """A press of a button. The button shows a waiting indicator until `reply` is set."""
 
     callback_id: CallbackId
     by: SenderId

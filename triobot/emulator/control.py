@@ -1,10 +1,10 @@
 """The control API: people's acts in the app, and planned faults. JSON under ``/control/``.
 
-Every request needs the header ``X-Triobot-Control`` with this run's token; a POST needs
-``Content-Type: application/json``. Other requests are answered 403 (see `door`). An error is
-``{"error": text}``. The status is 400 for an invalid request, 409 for an act that the app doesn't offer, and
-503 while too many events wait. A 409 also has ``"not_shown": true`` if the requested button, bill or form
-isn't on the screen, but may still appear.
+Every request needs the header ``X-Triobot-Control`` with this process's token; a POST needs ``Content-Type:
+application/json``. Other requests are answered 403 (see `door`). An error is ``{"error": text}``. The status
+is 400 for an invalid request, 409 for an act that the app doesn't offer, and 503 while too many events wait.
+A 409 also has ``"not_shown": true`` if the requested button, bill or form isn't on the screen, but may still
+appear.
 
 ====================================  ===================================================================
 ``GET  users``                        all people
@@ -47,8 +47,8 @@ isn't on the screen, but may still appear.
                                       `follower`; or as a WebSocket's texts, an empty text each second
 ====================================  ===================================================================
 
-All acts take ``chat`` (a group's id), and answer ``{"seq": number of the newest change, "events":
-[types posted]}``; the answer to a press also has ``callback_ids``. `triobot dev` adds the routes of
+All acts take ``chat`` (a group's id), and answer ``{"seq": number of the newest change, "events": [types
+posted]}``; the answer to a press also has ``callback_ids``. `triobot dev` adds the HTTP routes of
 `triobot.studio.travel.routes`.
 """
 
@@ -90,7 +90,7 @@ from .views import SHOWN, JsonObject, json_for_pages, view_bill, view_chat, view
 from .world import ImpossibleActError, NotShownError, User
 
 Given: TypeAlias = "JsonValue | Awaitable[JsonValue]"
-"""Answer of a route: JSON, or an awaitable of JSON; None for an empty object."""
+"""Answer of an HTTP route: JSON, or an awaitable of JSON; None for an empty object."""
 
 LONGEST_BODY: Final = 32 * 1024 * 1024
 _MOST_CALLS: Final = 1_000
@@ -277,7 +277,7 @@ def control_blueprint(exchange: Exchange) -> Blueprint:
     for folder, routes in (("/", api.of_all), ("/users/<int:user_id>/", api.of_one)):
         for method, _, name in (route.partition(" ") for route in routes):
             blueprint.add_url_rule(f"{folder}{name}", f"{method} {folder}{name}", view, methods=[method])
-    # This route catches misspelt paths, which would otherwise count as operations of the platform.
+    # This HTTP route catches misspelt paths, which would otherwise count as operations of the platform.
     blueprint.add_url_rule("/<path:rest>", view_func=_nowhere, methods=["GET", "POST"])
     return blueprint
 
@@ -326,7 +326,8 @@ class ControlApi:
     Attributes:
         of_all: requests that concern the platform as a whole, by method and path, with their allowed keys;
             None allows any keys.
-        of_one: requests that concern one person, by method and the path's last part, with their allowed keys.
+        of_one: requests that concern one person, by method and the path's last segment, with their allowed
+            keys.
     """
 
     def __init__(self, exchange: Exchange) -> None:
@@ -637,7 +638,7 @@ _ACTS: Final[Mapping[str, tuple[Callable[[Acting, Asked], Events], Sequence[str]
 
 
 def strides(milliseconds: int) -> list[int]:
-    """Divide a time into at most `STRIDES` parts; all but the last have at least `SHORTEST` milliseconds."""
+    """Divide a time into at most `STRIDES` strides; all but the last have at least `SHORTEST` ms."""
     stride = max(SHORTEST, -(-milliseconds // STRIDES))
     whole, rest = divmod(milliseconds, stride)
     return [stride] * whole + ([rest] if rest else [])
@@ -646,7 +647,7 @@ def strides(milliseconds: int) -> list[int]:
 async def skip(
     milliseconds: int, *, bot: Callable[[int], Awaitable[None]], platform: Callable[[int], None]
 ) -> None:
-    """Put the clocks forward, part by part (see `strides`). In each part, the bot's clocks come first.
+    """Put the clocks forward, stride by stride (see `strides`). In each stride, the bot's clocks come first.
 
     Args:
         bot: puts the bot's clocks forward, and returns once the bot has done the work that became due.

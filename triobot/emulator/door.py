@@ -6,8 +6,8 @@ the control API's token. WebSockets get the same checks, since browsers don't ap
 No answer has a CORS header.
 
 A router accepts several spellings of a path, but the guard checks only one spelling. So the guard replaces
-the path by the checked spelling, and marks requests to the control API. The control API's routes serve only
-marked requests.
+the path by the checked spelling, and marks requests to the control API. The control API's HTTP routes serve
+only marked requests.
 """
 
 from __future__ import annotations
@@ -233,8 +233,8 @@ async def send_json(send: Send, status: int, body: bytes) -> None:
 
 async def _cut(send: Send) -> None:
     # ASGI has no message that closes a connection. But a server closes the connection if an application stops
-    # in the middle of an answer, so the client receives a status line and then nothing. The status 502 claims
-    # the least: it only means that a gateway got no answer.
+    # in the middle of an answer, so the client receives a status line and then nothing. The status 502 means
+    # only that a gateway got no answer.
     headers = [(b"content-type", b"application/json"), (b"content-length", b"2")]
     await send({"type": "http.response.start", "status": 502, "headers": headers})
 

@@ -74,7 +74,7 @@ class Beside:
         lines: returns the kept lines of the process's output with numbers above the given number.
         pass_time: puts the process's clocks forward by these milliseconds; returns when the due work is done,
             or after a few seconds.
-        blueprints: further routes under ``/control``.
+        blueprints: further HTTP routes under ``/control``.
     """
 
     process: Callable[[], dict[str, JsonValue]]

@@ -162,7 +162,7 @@ class Follower:
         return news
 
     def _outside(self) -> JsonObject:
-        """Return the parts of the state that have no history. A changed part is sent as a whole."""
+        """Return the keys of the state without a history. After a change, a key's whole value is sent."""
         exchange, beside = self._exchange, self._exchange.beside
         return {
             "machine": {

@@ -60,7 +60,7 @@ def decode_keyboards(fields: Sequence[tuple[str, str]]) -> tuple[ReplyKeyboard |
     """Parse the keyboards of an upload.
 
     Args:
-        fields: the parts that aren't files.
+        fields: the fields of the multipart form, without the files.
 
     Raises: as `decode_operation`.
 

@@ -211,7 +211,7 @@ def make_routed_app(
 
 
 def behind_the_door(blueprint: Blueprint) -> Blueprint:
-    """Make the routes serve only requests that the guard has marked."""
+    """Make the blueprint's HTTP routes serve only requests that the guard has marked."""
 
     async def refuse() -> Response | None:
         await trio.lowlevel.checkpoint()
@@ -247,7 +247,7 @@ async def serve_emulator(
         port: port; 0 for a free one.
         bot_url: address to which events are posted; None posts nothing.
         token: the token that the bot's client sends in the header ``token``.
-        control_token: token of the control API; use a new token in each run.
+        control_token: token of the control API; use a new token for each call.
         expose: allow an address that other machines can reach. A person with the control token can then spend
             all people's play money; nothing else is at risk.
         names: further accepted host names, with a port if it differs from the bound port.
@@ -255,8 +255,8 @@ async def serve_emulator(
         page_port: second port for the page and the control API; 0 for a free one. Faults that people switch
             on in the page, such as refused connections, then don't affect the page itself.
         wait_bot: awaited before each event is posted; None posts whether or not a bot listens.
-        folder: folder in which uploads stay after the end; uploads of an earlier run are available again.
-            None deletes uploads at the end.
+        folder: folder in which uploads stay after the end; uploads that are already there are available
+            again. None deletes uploads at the end.
 
     Raises:
         ConfigError: `host` is not a loopback address, and `expose` wasn't given.
@@ -371,7 +371,7 @@ def _file(data: bytes, suffix: str) -> Response:
 
 
 def page_blueprint(control_token: str, tickets: Tickets, *, first: str = "index.html") -> Blueprint:
-    """Return the routes of the page's files, with the page `first` at ``/``, and the route of the tickets."""
+    """Return the HTTP routes of the page's files, with the page `first` at ``/``, and of the tickets."""
     blueprint = Blueprint("page", __name__)
 
     async def asset(name: str) -> Response:

@@ -58,7 +58,7 @@ def liberties(
 
     Args:
         path: requested path, after the base URL's slash.
-        fields: names and values of the request's fields, or of an upload's parts.
+        fields: names and values of the request's fields; for an upload, of the multipart form's fields.
         uploads: the platform's files.
         as_json: whether the body was JSON instead of a form.
     """

@@ -70,22 +70,22 @@ class RecordedCall:
 
 
 class Numbered(Generic[OneT]):
-    """Records by number, oldest first. Each change of a record gets a number, the record's version.
+    """Numbered entries, oldest first. Each change of an entry gets a number, the entry's version.
 
     Attributes:
-        made: number of records so far, including dropped records.
+        made: number of entries so far, including dropped entries.
         version: number of the newest change.
     """
 
     def __init__(self) -> None:
         self.known: dict[int, OneT] = {}
-        # Records by version, oldest version first, to find changes without visiting every record.
+        # Entries by version, oldest version first, to find changes without visiting every entry.
         self._changed: dict[int, OneT] = {}
         self.made = 0
         self.version = 0
 
     def touch(self, one: OneT) -> OneT:
-        """Add a record, or store that a record has changed."""
+        """Add an entry, or store that an entry has changed."""
         self.known[one.number] = one
         self.version += 1
         self._changed.pop(one.version, None)
@@ -94,18 +94,18 @@ class Numbered(Generic[OneT]):
         return one
 
     def drop(self, number: int) -> OneT:
-        """Remove and return a record."""
+        """Remove and return an entry."""
         one = self.known.pop(number)
         self._changed.pop(one.version, None)
         return one
 
     def since(self, version: int) -> Sequence[OneT]:
-        """Return the records that were added or changed after `version`, in the order of their numbers."""
+        """Return the entries that were added or changed after `version`, in the order of their numbers."""
         found = takewhile(lambda one: one.version > version, reversed(self._changed.values()))
         return sorted(found, key=lambda one: one.number)
 
     def newest(self, count: int, *, before: int | None = None) -> Sequence[OneT]:
-        """Return the `count` newest records, oldest first; with `before`, only records with lower numbers."""
+        """Return the `count` newest entries, oldest first; with `before`, only entries with lower numbers."""
         records = reversed(self.known.values())
         fitting = (one for one in records if before is None or one.number < before)
         return [*islice(fitting, count)][::-1]

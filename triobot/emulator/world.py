@@ -208,14 +208,14 @@ class World:
             raise ImpossibleActError("there is a chat of this id already")
         return PlatformChat(chat_id, name)
 
-    # --- state that outlives a run
+    # --- state that outlives the process
 
     def number_from(self, last_message: int, invoices: int, seq: int = 0) -> None:
         """Set the numbers of the newest message, invoice and change; later numbers follow these numbers."""
         self.last_message, self.invoices, self.seq = last_message, invoices, max(seq, self.seq)
 
     def restore(self, chat: PlatformChat) -> None:
-        """Add a chat of an earlier run."""
+        """Add a saved chat."""
         self._chats[chat.id] = chat
         if chat.name is not None:
             self._groups[chat.name] = chat
@@ -233,7 +233,7 @@ class World:
                 self._chats[consequence.chat_id].lines.append(change)
 
     def stand(self, chat_id: ChatId, lines: Iterable[Change]) -> None:
-        """Replace the chat's lines by `lines`, perhaps of another run. Each line gets a new number."""
+        """Replace the chat's lines by `lines`, perhaps from another world. Each line gets a new number."""
         chat = self._chats[chat_id]
         chat.lines.clear()
         for line in lines:

@@ -83,7 +83,7 @@ def open_logs() -> None:
 
 
 class GuardedLogger(logging.Logger):
-    """A logger that catches the exceptions of an author's log filters, handlers, formatters and log records."""
+    """A logger that catches the exceptions of an author's log filters, handlers, formatters and records."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if name != "disabled":

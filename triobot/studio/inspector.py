@@ -1,11 +1,11 @@
-"""Serves past conversations read-only: the page's view, without routes that change anything.
+"""Serves past conversations read-only: the page's view, without HTTP routes that change anything.
 
-There is no platform and no bot, so no route can send messages, end conversations or delete data. The
+There is no platform and no bot, so no HTTP route can send messages, end conversations or delete data. The
 emulator's `RequestGuard` checks the requests, with this server's key in place of the control token.
 
 ``GET /control/travel?after=`` returns a page of conversations, oldest first. In the answer, ``after`` is the
-argument for the next page, or null; ``about`` describes the inspected bot, store or export. The other routes
-are the read-only routes of `travel.routes`.
+argument for the next page, or null; ``about`` describes the inspected bot, store or export. The other HTTP
+routes are the read-only routes of `travel.routes`.
 """
 
 from __future__ import annotations

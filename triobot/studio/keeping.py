@@ -1,6 +1,6 @@
-"""Saves the emulated platform to a file between runs: people, chats, money, uploaded files and keys.
+"""Saves the emulated platform to a file for the next start: people, chats, money, uploaded files and keys.
 
-A lock file gives one run at a time exclusive use of the saved platform, from before the first read until
+A lock file gives one process at a time exclusive use of the saved platform, from before the first read until
 after the last write.
 """
 
@@ -36,7 +36,7 @@ _BEFORE: Final = "before_its_store"
 
 @final
 class SavedPlatform:
-    """Saves the platform's state to a file, and restores the state in the next run.
+    """Saves the platform's state to a file, and restores the state at the next start.
 
     Args:
         path: file for the saved state; None saves nothing.
@@ -49,7 +49,7 @@ class SavedPlatform:
         marks: the newest kills, restarts and failures of the bot's process.
 
     Raises:
-        ConfigError: another run holds the lock, or the file is damaged.
+        ConfigError: another process holds the lock, or the file is damaged.
     """
 
     def __init__(self, path: Path | None, *, store: Path | None = None) -> None:
@@ -106,12 +106,12 @@ class SavedPlatform:
         shutil.rmtree(folder, ignore_errors=True)
 
     def secret(self, name: str, given: str | None = None) -> str:
-        """Return the secret `name`: `given`, else the previous run's secret, else a new random secret."""
+        """Return the secret `name`: `given`, else the saved secret, else a new random secret."""
         self._secrets[name] = given or self._secrets.get(name) or secrets.token_urlsafe(24)
         return self._secrets[name]
 
     def load(self, exchange: Exchange) -> None:
-        """Restore the previous run's platform into `exchange`, and save `exchange` from now on.
+        """Restore the saved platform into `exchange`, and save `exchange` from now on.
 
         Raises:
             ConfigError: the file is damaged.
@@ -177,7 +177,7 @@ class SavedPlatform:
 
 
 def _locked(path: Path) -> int:
-    """Lock the saved platform. The lock file is never deleted: a deletion would race with the next run."""
+    """Lock the saved platform. The lock file is never deleted: a deletion races with the next process."""
     lock = path.with_name(f"{path.name}.lock")
     try:
         fd = os.open(lock, os.O_RDWR | os.O_CREAT | CAREFUL, OWNER_ONLY)

@@ -72,10 +72,10 @@ class BotSupervisor:
         opening: semaphore with the value 1 that guards the store. A starting process holds the semaphore
             until the process takes events.
         ahead: initial lead of the process's clocks over real time, in milliseconds.
-        marks: kills, restarts and failures of earlier runs; new ones are appended.
+        marks: kills, restarts and failures of earlier processes; new ones are appended.
 
     Attributes:
-        reported: the bot's last reported status, chats and payments, as parts of the page's stream.
+        reported: the bot's last reported status, chats and payments, as keys of the page's stream.
     """
 
     def __init__(
@@ -385,5 +385,5 @@ async def _ask_all(supervisor: BotSupervisor, path: Path) -> None:
 
 
 async def _lines(path: Path, question: Question) -> list[JsonObject]:
-    """Send the question; return the answer's lines, or none if no bot answers."""
+    """Send a request to the bot; return the answer's lines, or none if no bot answers."""
     return cast("list[JsonObject]", await gather(partial(ask, path), question))

@@ -1,8 +1,8 @@
 """``triobot dev``: the platform, the bot, and a page in the browser for playing all users.
 
-With ``--store``, both the bot's store and the platform (people, chats, money and files) are kept between
-runs. A new platform would refuse all chats in the bot's store, and reuse these chats' numbers for other
-chats.
+With ``--store``, both the bot's store and the platform (people, chats, money and files) are kept for the
+command's next start. A new platform would refuse all chats in the bot's store, and reuse these chats' numbers
+for other chats.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ examples:
 
 _WALLET: Final = 10_000_000
 _COINS: Final = 100
-# A kept store belongs to one platform address and one token: both must be the same in the next run.
+# A kept store belongs to one platform address and one token: both must be the same at the next start.
 _LASTING_TOKEN: Final = "the-development-platform-of-triobot"
 # Events wait while the bot is down. While the bot answers 5xx, many attempts give the author time for a fix.
 _ATTEMPTS: Final = 100
@@ -106,7 +106,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
         trio.open_signal_receiver(*ending_signals()) as signals,
         socket.create_server(("127.0.0.1", 0)) as listening,
         TemporaryDirectory(prefix="triobot-dev-") as folder,
-        # `saved` is closed after the platform's last change, even if the run ends with an error.
+        # `saved` is closed after the platform's last change, even if the command ends with an error.
         closing(SavedPlatform.beside(arguments.store)) as saved,
     ):
         store: str = arguments.store or f"sqlite:{folder}/dev.db"

@@ -1,8 +1,8 @@
 """Reload of ``triobot dev``: try saved code on the open conversations, then restart the bot with this code.
 
-A conversation that doesn't fit the new code holds the reload: the process keeps the old code and takes events
-as before, until a person decides about each such conversation. Code that is saved before the decision is
-tried, too. A restart of the process loads the newest code without these decisions.
+A conversation that doesn't fit the new code delays the reload: the process keeps the old code and takes
+events as before until a person decides about each such conversation. Code that is saved before the decision
+is tried, too. A restart of the process loads the newest code without these decisions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SOONEST: Final = 0.1
 @final
 @attrs.define(eq=False)
 class LeaseGuard:
-    """A conversation that holds the reload.
+    """A conversation that delays the reload.
 
     Attributes:
         parting: where the new code and the journal differ, see `travel.parting.parting_of`.
@@ -69,7 +69,7 @@ class LeaseGuard:
 
 @final
 class HeldReload:
-    """Restarts the bot with new code once no conversation holds the reload.
+    """Restarts the bot with new code once no conversation delays the reload.
 
     Args:
         journals: access to the store, where replacements are written.
@@ -100,7 +100,7 @@ class HeldReload:
     # --- the page's view and commands
 
     def view(self) -> Sequence[JsonValue]:
-        """Return the conversations that hold the reload as JSON, each with its difference and decision."""
+        """Return the conversations that delay the reload as JSON, each with its difference and decision."""
         if self._at_once or self._bot.view()["starts"] != self._starts:  # a restart loaded the new code
             return []
         now: JsonObject = {"can_wait": self._runs, "broken": self._broken}
@@ -110,7 +110,7 @@ class HeldReload:
         """Decide to wait for the end of a conversation, or to end it.
 
         Raises:
-            TravelError: the conversation doesn't hold the reload, or the decision can't be carried out.
+            TravelError: the conversation doesn't delay the reload, or the decision can't be carried out.
         """
         held = self._find(conversation)
         if held is None or held.chat_id != chat_id:
@@ -132,8 +132,8 @@ class HeldReload:
     async def take(self, branch: str) -> None:
         """Replace a conversation by a branch in which new code got the same answers; then load the new code.
 
-        The replacement waits for the decisions about all other conversations that hold the reload. A parked
-        conversation doesn't hold the reload, and is replaced at once.
+        The replacement waits for the decisions about all other conversations that delay the reload. A parked
+        conversation doesn't delay the reload, and is replaced at once.
 
         Raises:
             TravelError: the branch is gone, or can't replace the conversation.
@@ -157,7 +157,7 @@ class HeldReload:
         self._chosen()
 
     def _may_take(self, row: JsonObject) -> bool:
-        """Whether the conversation holds the reload, or is parked and no conversation holds the reload."""
+        """Whether the conversation delays the reload, or is parked and no conversation delays the reload."""
         if self._held:
             return self._find(cast("int", row["conversation"])) is not None
         return row["parked_because"] is not None
@@ -206,7 +206,7 @@ class HeldReload:
         self._trying.cancel()
 
     async def run(self) -> None:
-        """Try saved code, and restart the bot once no conversation holds the reload, until cancelled."""
+        """Try saved code, and restart the bot once no conversation delays the reload, until cancelled."""
         while True:
             await self._saved.wait()
             self._saved = trio.Event()
@@ -282,7 +282,7 @@ class HeldReload:
                 fits, texts, parts = await self._twins.compare(journals)
                 self._broken = ""
             except TravelError as error:
-                # If no conversation holds the reload, the bot restarts: the new process prints this error.
+                # If no conversation delays the reload, the bot restarts: the new process prints this error.
                 if self._held:
                     self._broken = str(error)
                     self._bot.say("the new code can't be loaded, and the reload stays held")
@@ -319,7 +319,7 @@ class HeldReload:
         self._exchange.tell()
 
     async def _decided(self) -> bool:
-        """Wait until each conversation that holds the reload has ended, or has a replacement.
+        """Wait until each conversation that delays the reload has ended, or has a replacement.
 
         Returns False if a restart has loaded the new code.
         """
@@ -340,7 +340,7 @@ class HeldReload:
 
     async def _is_over(self, held: LeaseGuard) -> bool:
         if held.taking is not None:
-            return False  # this conversation holds the reload until its replacement is written
+            return False  # this conversation delays the reload until its replacement is written
         if held.way == "end" and not self._runs:
             return True  # the next process ends this conversation without running its code
         try:

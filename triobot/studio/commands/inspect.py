@@ -146,7 +146,7 @@ async def _opened(arguments: argparse.Namespace, which: int | Path | None) -> As
 
 
 async def _ask_export(lines: Sequence[Answer], question: Question, tell: Tell) -> None:
-    """Answer a question from an exported journal, as a bot would."""
+    """Answer an operator's request from an exported journal, as a bot would."""
     row, given = lines[0], question.get
     match question["ask"]:
         case "journals.list" if given("chat_id") in (None, row["chat_id"]) and not given("after"):

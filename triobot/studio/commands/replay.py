@@ -178,5 +178,5 @@ def until(stored: Stored, operation: str) -> Stored:
     if not found:
         raise ConfigError(f"the journal knows no operation {operation}; `triobot journal show` has them all")
     ends = next((n for n in found if records[n][0] in TURNS), len(records))
-    # Effect records may belong to operations after the cut, so all of them are left out.
+    # The rows of effects may belong to operations after the cut, so all these rows are left out.
     return Stored(stored.row, [record for record in records[:ends] if record[0] not in EFFECTS])

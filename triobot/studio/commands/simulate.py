@@ -39,7 +39,7 @@ examples:
 
 def declare(parser: argparse.ArgumentParser) -> None:
     count = whole("a number, 0 or more", 0, 10**9 - 1)
-    # At least 1, because a simulation without people or without runs would break no promise.
+    # At least 1: without people, or without a simulation, no promise would be broken.
     some = whole("a number from 1", 1, 10**9 - 1)
     hours = number("a number from 0.01 to 100000", 0.01, 100_000)
     faults = number("a number from 0 to 100", 0, 100)
@@ -111,7 +111,7 @@ def unseen(bot: Bot, outcome: SimulationResult) -> dict[str, str]:
 
 
 def _lines(outcome: SimulationResult, never: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines that report a run; the last line summarises the result."""
+    """Yield the lines that report a simulation; the last line summarises the result."""
     plan = outcome.plan
     yield (
         f"seed {plan.seed}: {plan.chats} people, {plan.hours:g} hours, {outcome.acts} acts, "

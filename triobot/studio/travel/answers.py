@@ -152,7 +152,7 @@ def given_at(stored: Stored, place: int, beside: Sequence[Stored] = ()) -> Given
 
 
 def key_in(data: str) -> str:
-    """Return the key of a button: the rest of the button's data after the question's token."""
+    """Return the key of a button: the button's data after the question's token."""
     return data.partition(".")[2]
 
 
@@ -216,7 +216,7 @@ def _entries(branch: LiveBranch) -> Sequence[ChatMessage]:
 
 
 def _button(branch: LiveBranch, press: Press[object]) -> dict[str, Any]:
-    """Return the place of the pressed button: with the same data, else with the same key."""
+    """Return the position of the button to press: the button with the same data, else with the same key."""
     found = [
         (button, {"message": entry.id, "row": row, "column": column, "label": button.text})
         for entry in _entries(branch)

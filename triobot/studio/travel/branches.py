@@ -511,7 +511,9 @@ async def _planted(past: Past, stage: ChatStage, beside: Sequence[Stored], build
 
 
 def written_down(stored: Stored) -> list[Write]:
-    """Return the writes that restore a conversation as unfinished, which makes the bot revive it at once."""
+    """Return the writes that restore a conversation as unfinished. So the bot revives the conversation at
+    once.
+    """
     row, records = stored.row, tuple(map(encode_record, stored.records))
     begin = BeginConversation(
         row.id, row.chat_id, row.route, row.version, row.started_at, row.kind, row.sender_id, row.key

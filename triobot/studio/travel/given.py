@@ -1,4 +1,4 @@
-"""The parts of a twin that branches need: the loaded bot, and the journals of a branch."""
+"""A twin's objects that branches need: the loaded bot, and the journals of a branch."""
 
 from __future__ import annotations
 

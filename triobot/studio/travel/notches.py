@@ -97,7 +97,7 @@ class _Strand:
 class NotchState:
     """A conversation's state at a notch, in the format of `docs/travel.schema.json`.
 
-    Successive states share equal parts.
+    Successive states share equal values.
 
     Attributes:
         parked: the waits of the branches.
@@ -118,7 +118,7 @@ class NotchState:
 
 
 def changes(before: NotchState, now: NotchState) -> JsonObject:
-    """Return the parts of a state that differ from `before`; None for a removed branch or variable."""
+    """Return the values of a state that differ from `before`; None for a removed branch or variable."""
     told: JsonObject = {}
     for name in ("parked", "blocks"):
         if getattr(now, name) != getattr(before, name):
@@ -309,14 +309,14 @@ class Notches(Onlooker):
         returned."""
         if failures:
             return _of_traceback(failures[0].__traceback__)
-        # A referenced frame keeps its variables and its last line.
+        # A frame that stays in memory keeps its variables and its last line.
         seen = self._seen.get("")
         held = ([] if seen is None else [frame for frame, _ in seen.frames[:1]]) or self._first
         return [(frame, frame.f_lineno) for frame in held]
 
     @contextmanager
     def holding(self) -> Generator[None]:
-        """Keep a reference to the author's first frame, since a run may end before the first notch."""
+        """Keep the author's first frame in memory, since a run may end before the first notch."""
         sys.setprofile(self._calls)
         try:
             yield

@@ -1,4 +1,4 @@
-"""A branch's work in real time: steps that a developer runs, and runs of generated tests."""
+"""A branch's work in real time: steps that a developer runs, and the execution of generated tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ...base.frozen import guarded
 KEPT_FROM: Final = "Kept from a conversation: "
 """Beginning of a generated test's docstring, before the route's name and a comma."""
 SECONDS: Final = 60.0
-"""Limit of a test run, in real seconds."""
+"""Limit of a test's execution, in real seconds."""
 
 
 @contextmanager
@@ -43,12 +43,12 @@ def real_time() -> Generator[None]:
 @final
 @guarded
 class KeptTest:
-    """A generated test, and the result of its run.
+    """A generated test, and the result of its execution.
 
     Attributes:
         passed: whether the test passed, in an empty folder and its own process; None if it timed out.
         output: pytest's output.
-        took: duration of the run in real seconds.
+        took: duration of the test in real seconds.
     """
 
     text: str = attrs.field(repr=False)
@@ -83,7 +83,7 @@ async def run_test(text: str, *, folders: Sequence[str] = (), seconds: float = S
 
     Args:
         folders: folders of the bot's modules, besides this process's import path.
-        seconds: limit of the run, in real seconds.
+        seconds: limit of the test's execution, in real seconds.
     """
     with tempfile.TemporaryDirectory(prefix="triobot-test-") as folder:
         path = Path(folder) / "test_kept.py"

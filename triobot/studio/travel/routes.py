@@ -1,4 +1,4 @@
-"""The routes that `triobot dev` adds to the platform: its bot's process, a crowd, and past conversations.
+"""The HTTP routes that `triobot dev` adds to the platform: the bot's process, a crowd, past conversations.
 
 Under ``/control/``, behind the guard of the control API:
 
@@ -91,14 +91,14 @@ _TAKES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 Place: TypeAlias = Mapping[str, str]
-"""The variable parts of a request's address."""
+"""The variable segments of a request's path."""
 Answer: TypeAlias = "Callable[[Asked, Place], JsonValue | Awaitable[JsonValue]]"
 """Handler of a request; returns JSON, or an awaitable of JSON."""
 
 
 @final
 class Routes:
-    """Routes of one blueprint. Responses are JSON or other text, compressed if the client accepts gzip."""
+    """HTTP routes of one blueprint. Responses are JSON or other text, compressed if the client takes gzip."""
 
     def __init__(self, name: str, prefix: str) -> None:
         self.blueprint = Blueprint(name, __name__, url_prefix=prefix)
@@ -106,7 +106,7 @@ class Routes:
     def add(
         self, method: str, rule: str, answer: Answer, *names: str, status: int = 200, kind: str = _JSON
     ) -> None:
-        """Add a route.
+        """Add an HTTP route.
 
         Args:
             names: keys that a request may have: in the body of a POST, else in the query.
@@ -153,10 +153,10 @@ def _conversation(at: Place) -> int:
 
 
 def add_looking(routes: Routes, looks: Twins, can: Collection[str] = ()) -> None:
-    """Add the read-only routes.
+    """Add the read-only HTTP routes.
 
     Args:
-        can: kinds of requests that the page can send in addition to these routes, such as ``branch``.
+        can: kinds of requests that the page can send in addition to these HTTP routes, such as ``branch``.
     """
 
     async def conversations(_: Asked, at: Place) -> JsonValue:
@@ -192,7 +192,7 @@ def add_looking(routes: Routes, looks: Twins, can: Collection[str] = ()) -> None
 
 
 def bot_blueprint(bot: BotSupervisor, crowds: CrowdProcess, travels: Twins) -> Blueprint:
-    """Return the routes for the bot's process and for crowds."""
+    """Return the HTTP routes for the bot's process and for crowds."""
 
     def order(what: Callable[[], None]) -> Answer:
         def done(_: Asked, at: Place) -> JsonValue:
@@ -220,7 +220,7 @@ def bot_blueprint(bot: BotSupervisor, crowds: CrowdProcess, travels: Twins) -> B
 
 
 def past_blueprint(exchange: Exchange, looks: Twins, reload: HeldReload) -> Blueprint:
-    """Return the routes for past conversations."""
+    """Return the HTTP routes for past conversations."""
     routes = Routes("travel", "/control/travel")
     add_looking(routes, looks, _CAN)
 

@@ -38,7 +38,7 @@ _COMPARED: Final = 200
 _LISTED: Final = ("chat_id", "conversation", "route", "kind", "started_at", "updated_at")
 """Columns of a conversation's row in the list."""
 _SOURCES: Final = 1_000
-"""Source numbers reserved for each process that has a part of a pass."""
+"""Source numbers reserved for each process that has a section of a pass."""
 _FRAME: Final = re.compile(r'^ *File "(.+)", line (\d+), in (\S+)', re.MULTILINE)
 _GONE: Final = "the process in which it was has ended"
 
@@ -46,7 +46,7 @@ _GONE: Final = "the process in which it was has ended"
 @final
 @guarded
 class _InTwin:
-    """The part of a pass that one process has replayed and keeps.
+    """The section of a pass that one process has replayed and keeps.
 
     Attributes:
         id: the pass's id in that process.
@@ -66,7 +66,7 @@ class _Open:
     """A pass that a page has opened.
 
     Attributes:
-        parts: the parts of the pass, one for each build that ran the conversation, in order.
+        parts: the sections of the pass, one for each build that ran the conversation, in order.
         now: the whole pass under the present code, or under the last build if the present code can't be
             loaded.
         head: head of the pass; None until the pass is ready.
@@ -87,7 +87,7 @@ class _Open:
 
     @property
     def every(self) -> list[_InTwin]:
-        """The parts of the pass, and the whole pass under the present code."""
+        """The sections of the pass, and the whole pass under the present code."""
         return self.parts if self.now is None else [*self.parts, self.now]
 
     @property
@@ -304,7 +304,7 @@ class Twins:
         first: int,
         **given: Any,
     ) -> tuple[_InTwin, JsonObject]:
-        """Replay a journal, or some turns of a journal, in `twin`; return the part and the part's head."""
+        """Replay a journal, or some turns of a journal, in `twin`; return the section and its head."""
         found = _InTwin(twin, f"{one.id}.{place}", first, _SOURCES * place)
         return found, await twin.ask("open", id=found.id, lines=lines, sources_from=found.source, **given)
 
@@ -316,12 +316,12 @@ class Twins:
         return one.head or {"id": one.id}
 
     async def notches(self, id: str, start: int, end: int) -> JsonValue:
-        """Return the notches from `start` to `end` (exclusive), at most to the end of one build's part."""
+        """Return the notches from `start` to `end` (exclusive), at most to the end of one build's section."""
         part, end = self._at(id, start, end)
         return cast("JsonValue", await part.twin.ask("notches", id=part.id, start=start, end=end))
 
     async def path(self, id: str, start: int, end: int) -> JsonValue:
-        """Return the paths of the turns from `start` to `end` (exclusive), at most to the end of one part."""
+        """Return the paths of the turns from `start` to `end` (exclusive), at most of one section."""
         part, end = self._at(id, start, end)
         return cast("JsonValue", await part.twin.ask("path", id=part.id, start=start, end=end))
 
@@ -331,7 +331,9 @@ class Twins:
         return cast("str", await part.twin.ask("source", id=part.id, source=source))
 
     def _at(self, id: str, notch: int, end: int) -> tuple[_InTwin, int]:
-        """Return the part of pass `id` that contains `notch`, and the lesser of `end` and the part's end."""
+        """Return the section of pass `id` that contains `notch`, and the lesser of `end` and the section's
+        end.
+        """
         one = self._ready(id)
         part = next((part for part in reversed(one.parts) if part.first <= notch), one.parts[0])
         return part, min([end, *(other.first for other in one.parts if other.first > notch)])
@@ -485,8 +487,8 @@ async def _sent(one: _Open) -> JsonObject:
     """Return the texts of sent messages, by operation, from replays under the builds that sent them."""
     sent: JsonObject = {}
     with suppress(TravelError):
-        # The replay of a part also ran the turns of earlier parts, but with the later build's texts. So the
-        # texts from the earlier parts overwrite the texts from the later parts.
+        # The replay of a section also ran the turns of earlier sections, but with the later build's texts. So
+        # texts from earlier sections overwrite texts from later sections.
         for part in reversed(one.parts):
             sent |= await part.twin.ask("sent", id=part.id)
     return sent
