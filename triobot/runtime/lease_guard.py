@@ -48,7 +48,9 @@ class HeldPlatform:
         return await self._platform.perform(operation)
 
     def begin(self, operation: Operation[R], /, *, fresh: bool = False) -> Begun[R] | None:
-        """Start a request, if this process has the store now; see `triobot.seams.outbox.BeginsRequests`."""
+        """Start a request if this process has the store now, else return None; see
+        `triobot.seams.outbox.BeginsRequests`.
+        """
         return None if self._begin is None or not self._held() else self._begin(operation, fresh=fresh)
 
 

@@ -68,7 +68,8 @@ _told: Final[set[tuple[str, int]]] = set()
 
 
 def open_logs() -> None:
-    """Enable triobot's loggers, and catch the exceptions of their handlers.
+    """Enable the loggers of triobot and of some libraries, and catch the exceptions of these loggers'
+    handlers.
 
     Call this after importing the author's module, since `logging.config` disables all existing loggers. These
     loggers ignore later attempts to disable them, for example from a resource.
@@ -263,8 +264,8 @@ class JsonFormatter(logging.Formatter):
 
     Fields: ``time``, ``level``, ``logger``, ``message``; ``bot``, if the line belongs to a bot;
     ``conversation``, ``route``, ``operation`` and ``chat``, null if unknown; and ``exception``, if there is
-    one: its type, its frames (outermost first) and its causes. An exception's text and variables are omitted,
-    since both may contain users' messages.
+    one: its type, its frames (outermost first) and its causes; and ``stack``, if the log record has a stack.
+    An exception's text and variables are omitted, since both may contain users' messages.
     """
 
     def format(self, record: logging.LogRecord) -> str:

@@ -157,7 +157,8 @@ async def serve_together(
         stopping: called at the start of a stop, before any bot stops its work.
 
     Raises:
-        ConfigError: two bots share a token, store or secret, or differ in the address.
+        ConfigError: a bot is listed twice, or two bots share a token, store or secret, or differ in the
+            address.
     """
     if len(bots) > 1:
         _check_apart(bots)

@@ -118,8 +118,8 @@ class Standby:
                 if clock.differs:
                     said = f"this machine's clock is {how_far(clock.differs)} the database server's."
                     alarm = Alarm("clock_differs", gethostname(), f"{said} {text_of('clock_differs', '')}")
-                    # While the difference lasts, the alarm is put into the store at each check, but logged
-                    # only once.
+                    # While the clocks differ, each check raises the alarm again. A standby logs the alarm
+                    # only at the first of these checks.
                     (self._leave if self._told_of_clock and self.intake is None else self._ring)(alarm)
                 self._told_of_clock = clock.differs != 0
             now = trio.current_time()

@@ -163,7 +163,7 @@ class Tracing:
         return request, accepted
 
     def _came(self, noted: list[Any], outcome: str) -> None:
-        """End the spans of an answered request."""
+        """End the spans of a request that was answered or cancelled."""
         spans = cast("list[Span]", noted[1:])
         if not spans:  # no new event: the request was refused, or is a repetition
             spans = [self._tracer.start_span("webhook", Context(), SpanKind.SERVER, start_time=noted[0])]

@@ -254,9 +254,9 @@ class Intake:
     def health(self) -> Mapping[str, object]:
         """Return the running bot's state for an operator, in addition to the store's state.
 
-        ``states`` has the states of the store, the conversations and the outbox. ``working`` is False if one
-        of the three doesn't work, or if the platform refuses the token. ``send_age`` is how many seconds the
-        oldest operation has been waiting. All counts are since the start.
+        ``states`` has the states of the store, the conversations and the outbox. ``working`` is False if the
+        store or the conversations don't work, or if the platform refuses the token. ``send_age`` is how many
+        seconds the oldest operation has been waiting. All counts are since the start.
         """
         work, readiness = self.work, self.readiness()
         return {

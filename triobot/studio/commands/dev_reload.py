@@ -86,7 +86,8 @@ class HeldReload:
         twins.may_take = self._may_take
         twins.why_not_take = self._why_not_now
         self._held: list[LeaseGuard] = []
-        # Conversations that a person ordered to end. Some of them end only in the next process.
+        # Conversations that a person ordered to end. Some of these conversations end only in the next
+        # process.
         self._ending: set[int] = set()
         self._starts = 0
         # Whether the loop runs only to replace a parked conversation: no new code was saved.
@@ -107,7 +108,8 @@ class HeldReload:
         return [{**held.parting, **now, "way": held.way} for held in self._held]
 
     async def choose(self, chat_id: int, conversation: int, way: str) -> None:
-        """Decide to wait for the end of a conversation, or to end it.
+        """Store the decision `way` about a conversation: ``wait`` for the conversation's end, or ``end`` the
+        conversation now.
 
         Raises:
             TravelError: the conversation doesn't delay the reload, or the decision can't be carried out.

@@ -148,7 +148,9 @@ class Twins:
     # --- new code
 
     async def journals_now(self) -> list[Sequence[JsonObject]]:
-        """Read the journals of the open conversations, before the bot's process loads new code."""
+        """Read the journals of the open conversations, at most `_COMPARED`, before the bot's process loads
+        new code.
+        """
         found: list[Sequence[JsonObject]] = []
         with suppress(TravelError):
             for row in (await self._journals.waiting())[-_COMPARED:]:
@@ -208,7 +210,9 @@ class Twins:
         return {"conversations": list[JsonValue](told)}
 
     async def open(self, chat_id: int, conversation: int) -> JsonValue:
-        """Start a pass over a conversation under the present code; `view` shows when the pass is ready."""
+        """Start a pass over a conversation, under the builds that ran the conversation and under the present
+        code. `view` shows when the pass is ready.
+        """
         lines = await self._journal(chat_id, conversation)
         return self._begin(_Open(f"p{next(self._numbers)}", chat_id, conversation), lines)
 
