@@ -269,7 +269,7 @@ async def check(
     unreadable.
 
     Args:
-        by_line: print only the lines at which conversations wait.
+        by_line: print only the lines at which conversations wait, and return True.
         target: name of the bot, for other processes.
         sample: number of conversations to check; None: all.
         as_json: print findings as JSON, an object a line.
@@ -313,7 +313,7 @@ async def _all(ask: Ask) -> Journals:
 
 
 async def _sampled(ask: Ask, sample: int) -> Journals:
-    """Yield `sample` journals, drawn at random, with equal numbers from each route."""
+    """Yield `sample` journals, drawn at random, as evenly as possible from all routes."""
     found: dict[str, list[int]] = {}
     async for told in _pages(ask, whole=False):
         found.setdefault(str(told["route"]), []).append(cast("int", told["conversation"]))

@@ -103,8 +103,9 @@ async def current_secret(settings: Settings) -> tuple[Secrets, Settings]:
     """Return the secrets that a bot with these settings accepts, and the settings with which to start this
     bot.
 
-    A missing store is created, since the bot will use it. For a store in memory, the returned settings
-    contain the secret, since such a store would lose the secret before the bot's start.
+    If the settings have no secret, a missing store is created, since the bot will use this store. For a store
+    in memory, the returned settings contain the secret, since such a store would lose the secret before the
+    bot's start.
 
     Raises:
         StoreLockedError: another process has the store's file, which contains the secret.

@@ -226,7 +226,8 @@ class BotAddress:
     Attributes:
         url: the address; None: events are lost, as on a platform without the bot's address.
         shown: the address without its path, which is a secret; None without an address.
-        listens: whether a bot listens; None before the first connection.
+        listens: whether a bot listens; None before the first attempt to connect, and False without an
+            address.
         since: wall milliseconds of the last change of `listens`.
         reached_at: wall milliseconds of the last successful connection.
         tell: called when `listens` changes.

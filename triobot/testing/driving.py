@@ -196,7 +196,7 @@ class DrivenWorld:
         raise AssertionError(f"no alarm {kind} was raised, only {[alarm.kind for alarm in self.alarms]}")
 
     async def transcript(self) -> str:
-        """Return all chats so far, as shown to people: the messages and other acts of each chat, in order."""
+        """Return the chats as people see them: the newest messages and other acts of each chat, in order."""
         await trio.lowlevel.checkpoint()
         world, shown = self.exchange.world, list[str]()
         for person in self._people:

@@ -262,7 +262,7 @@ class DrivenProcess:
             await self._stopped.wait()
 
     async def take(self, body: Body) -> int | None:
-        """Pass an event to the webhook, and return the answer's status.
+        """Pass an event to the bot's inbox, and return the status that the webhook would answer.
 
         Returns: None if no process runs, or if the process dies before the answer.
         """
