@@ -211,8 +211,9 @@ class Acting:
     ) -> Events:
         """Click a payment button, and confirm the payment.
 
-        Without `code`, the payment fails with 1003 if the ``ref_id`` was paid before or belongs to another
-        chat, and with 1000 if the wallet has too little money. Otherwise the payment succeeds.
+        Without `code`, the payment fails with 1003 if the ``ref_id`` belongs to another chat, or was paid
+        before and `Switches.pay_twice` is False. The payment fails with 1000 if the wallet has too little
+        money. Otherwise the payment succeeds.
 
         Args:
             code: fail with this code, 1000 to 1006, regardless of the wallet.

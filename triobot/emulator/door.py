@@ -155,8 +155,8 @@ class RequestGuard:
 
 @final
 class _UnreadRest:
-    """Reads a request's body to its end before the answer ends, even if the application doesn't read the
-    body.
+    """Reads a request's body to its end, for at most `_LINGER` seconds, before the answer ends. The
+    application need not read the body.
 
     If a body is unread, Hypercorn closes the connection after the answer. Before closing, Hypercorn sends the
     application a disconnect. Quart then cancels the task that closes the connection, so the connection stays

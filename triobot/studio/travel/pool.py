@@ -1,8 +1,9 @@
 """The processes of a bot's twins; a twin replays journals, see `twin`.
 
 One twin has loaded the present code, and another twin waits for the next code. A twin that doesn't answer
-within `SECONDS` is killed. When the code changes, the waiting twin loads the new code. The twin with the
-previous code stays until the next change, for the passes that are open.
+within `SECONDS` is killed. After a change of the code, the waiting twin loads the new code as soon as a pass
+or branch needs this code. The twin with the previous code stays until the next change, for the passes that
+are open.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class SameAnswers:
         self._asked: Record | None = None
 
     async def go_on(self) -> None:
-        """Repeat the remaining answers, until an answer doesn't fit."""
+        """Repeat the remaining answers, until `stopped` is set."""
         self.stopped = None
         while self.left and self.stopped is None:
             await self._give_next(exactly=False)
