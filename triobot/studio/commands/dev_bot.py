@@ -176,7 +176,9 @@ async def _run(bot: Bot, settings: Settings, said: int, clock: HurriedClock) -> 
 
 
 async def _let_pass(bot: Bot, clock: HurriedClock, milliseconds: int) -> None:
-    """Wait until no request is in flight, then put the clocks forward: a request in flight would time out."""
+    """Wait until no request is in flight, then put the clocks forward: a request in flight would time out.
+    Then wait for the requests of the work that became due.
+    """
     await _settled(bot)
     clock.hurry(milliseconds)
     await trio.sleep(_MOMENT)

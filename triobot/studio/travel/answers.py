@@ -72,7 +72,7 @@ class UnfitAnswerError(TriobotError):
 
 
 def answers_in(stored: Stored, beside: Sequence[Stored] = ()) -> list[PastAnswer]:
-    """Return people's acts in a conversation, after the opening event, in order.
+    """Return people's acts in a conversation, and received signals, after the opening event, in order.
 
     Acts that started an interrupt are included: other code may not declare that interrupt.
 
@@ -132,7 +132,7 @@ def _is_hint(stored: Stored, place: int) -> bool:
 
 
 def given_at(stored: Stored, place: int, beside: Sequence[Stored] = ()) -> Given | None:
-    """Return the person's act that began the turn of record `place`; None for a turn without an act."""
+    """Return the person's act, or the signal, that began the turn of record `place`; None without either."""
     record = stored.records[place]
     event = event_of(record) if record[0] in (DONE, FIRED) else None
     if record[0] == INTERRUPTED:
