@@ -37,7 +37,7 @@ class Failure:
             traceback omits triobot's own frames. The exception's text and variables may contain users'
             messages.
         route: name of the route, or of the filter.
-        place: place of the failure; a `ChatRef` for a chat.
+        place: reference to the chat or room of the failure; a `ChatRef` for a chat.
         reference: the conversation's name in the log, the alarm and `triobot journal`; empty for a filter.
     """
 

@@ -192,12 +192,12 @@ class BotSupervisor:
         await trio.lowlevel.checkpoint()
 
     def keep_events(self, *, keep: bool) -> None:
-        """Hold new events back for the next process if `keep`; otherwise post new events as usual."""
+        """Keep new events for the next process if `keep`; otherwise post new events as usual."""
         self._keeps = keep
         self._wake()
 
     async def wait_taking(self) -> None:
-        """Wait until the process takes events, and no events are held back for the next process."""
+        """Wait until the process takes events, and new events are no longer kept for the next process."""
         while self._keeps or self._phase != "running":
             await self._changed.wait()
         await trio.lowlevel.checkpoint()

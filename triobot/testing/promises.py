@@ -144,7 +144,7 @@ def in_words(broken: Sequence[BrokenPromise]) -> list[str]:
 
 
 def kept_by(broken: Sequence[BrokenPromise]) -> list[str]:
-    """Return the descriptions of the promises that held."""
+    """Return the descriptions of the promises that were kept."""
     return [words for name, words in PROMISES.items() if name not in {one.name for one in broken}]
 
 

@@ -153,8 +153,8 @@ class SimulationResult:
         messages: number of messages that the bot sent.
         faults: number of the platform's faults, by kind.
         routes: number of conversations that began, for each route of the bot.
-        kept: descriptions of the promises that held.
-        broken: descriptions of the broken promises; empty if all held.
+        kept: descriptions of the promises that were kept.
+        broken: descriptions of the broken promises; empty if all promises were kept.
         digest: digest of everything that people saw, for comparing two runs.
     """
 

@@ -15,7 +15,7 @@ Under ``/control/travel/``:
 
 ====================================  ===================================================================
 ``GET  CHAT``                         the chat's conversations: live, parked, crashed and ended ones;
-                                      ``can``: kinds of requests besides the reading ones
+                                      ``can``: further kinds of requests
 ``POST CHAT/CONVERSATION/open``       replay the journal; 202 with the pass's ``id``; ``travel`` in the
                                       stream shows when the pass is ready
 ``GET  pass/ID``                      the pass's head; only its id while it runs

@@ -218,6 +218,6 @@ class Steps:
 def _is_same(recorded: str, call: StepCall) -> bool:
     if differs(recorded, call.print):
         return False
-    # A placeholder's name begins with the resource, not with the class. So only the last parts of the names
+    # A placeholder's name begins with the resource, not with the class. So only the names after the last dot
     # are compared.
     return recorded.partition(" ")[0].rpartition(".")[2] == name_of(call).rpartition(".")[2]

@@ -34,7 +34,7 @@ _MONEY: Final = frozenset({"charge", "verify"})
 
 
 def cut(text: str) -> str:
-    """Return the first `LETTERS` characters of a text, with dots in place of the rest."""
+    """Return a text. If the text is longer than `LETTERS` characters, return its beginning, then dots."""
     return text if len(text) <= LETTERS else text[:LETTERS] + DOTS
 
 
