@@ -175,7 +175,7 @@ class Exchange:
         return events
 
     def post_again(self, number: int, change: Callable[[Event], Event]) -> PostedEvent:
-        """Post the event of delivery `number` again, as `change` returns the event.
+        """Pass the event of delivery `number` to `change`, and post the event that `change` returns.
 
         Raises:
             ImpossibleActError: the event is no longer kept.

@@ -31,7 +31,7 @@ Watch: TypeAlias = Callable[[PostedEvent, Body], Callable[["int | None"], None]]
 """Called with each posting; the returned function is called with the answer's status."""
 
 _ROOM: Final = 16
-# From this status on, an answer means that the bot failed, whatever the event. So the event is posted again.
+# From this status on, an answer means that the bot failed. So the event is posted again, whatever its type.
 _TRIED_AGAIN: Final = 500
 _BEST_FIRST: Final[Sequence[State]] = ("delivered", "refused", "lost")
 # Seconds between two checks of the bot's address: `_OFTEN` while no bot listens, else `_SELDOM`.

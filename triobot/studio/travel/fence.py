@@ -71,7 +71,7 @@ class Fence:
 
     @property
     def left(self) -> Sequence[WouldLeave]:
-        """Effects that would have left so far, oldest first."""
+        """Effects that would have left the branch so far, oldest first."""
         self._look()
         return self._list
 

@@ -97,7 +97,7 @@ class _Strand:
 class NotchState:
     """A conversation's state at a notch, in the format of `docs/travel.schema.json`.
 
-    Successive states share equal values.
+    Successive states share the objects of unchanged values.
 
     Attributes:
         parked: the waits of the branches.

@@ -98,7 +98,7 @@ Answer: TypeAlias = "Callable[[Asked, Place], JsonValue | Awaitable[JsonValue]]"
 
 @final
 class Routes:
-    """HTTP routes of one blueprint. Responses are JSON or other text, compressed if the client takes gzip."""
+    """HTTP routes of one blueprint. Responses are JSON or text, compressed if the client accepts gzip."""
 
     def __init__(self, name: str, prefix: str) -> None:
         self.blueprint = Blueprint(name, __name__, url_prefix=prefix)

@@ -123,7 +123,7 @@ class Twins:
 
     Attributes:
         pool: the twins; `TwinPool.run` must run while passes are open.
-        may_take: returns whether the conversation with this row may be replaced by a branch of new code.
+        may_take: returns whether a branch of new code may replace the conversation with this row.
         why_not_take: returns why a branch still can't replace its conversation; None if it can.
     """
 
