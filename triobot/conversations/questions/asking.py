@@ -66,7 +66,7 @@ def policy(otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy:
 
 
 def begin_wait(operations: Operations, wait: Wait) -> Wait:
-    """Open a wait, before any request is sent. The caller must call `end_wait`, however its block ends."""
+    """Open a wait, before any request is sent. The caller must call `end_wait` later, also after an error."""
     operations.check_task()
     wait.owner = operations.facts.owner
     operations.conversation.seat.waits.append(wait)
@@ -75,7 +75,7 @@ def begin_wait(operations: Operations, wait: Wait) -> Wait:
 
 
 def reopen_wait(operations: Operations, wait: Wait) -> None:
-    """Offer queued events to the wait again, after its last event was not the answer."""
+    """Offer the chat's queued events to an open wait again, because the last event was not the answer."""
     if wait.open:
         operations.actor.offer_queued(operations.conversation, wait)
 
@@ -88,7 +88,7 @@ def end_wait(operations: Operations, wait: Wait) -> None:
 
 
 def look_again(operations: Operations, wait: Wait) -> None:
-    """Route the wait's unread events again, because the wait's filter has changed."""
+    """Return the wait's unread events to the chat, which routes each event again."""
     given = wait.let_all_go()
     if operations.conversation.dead:
         return  # the events wait in the inbox
@@ -120,7 +120,7 @@ def drain(operations: Operations) -> Sequence[Event]:
 
 @contextmanager
 def open_wait(operations: Operations, wait: Wait) -> Generator[Wait]:
-    """Open a wait, and close it however the block ends."""
+    """Open a wait for the block, and close the wait after the block, also after an error."""
     begin_wait(operations, wait)
     try:
         yield wait
@@ -191,7 +191,7 @@ async def ask(
     by: int | None,
     otherwise: OtherwisePolicy | None,
 ) -> object:
-    """Ask, and return a text, the value parsed from a text, or a value of a content class."""
+    """Send a question, and return the answer: a text, a value parsed from a text, or a content value."""
     check_question(question)
     if kind is not str:
         check_kind(kind)
@@ -241,7 +241,7 @@ async def fill(
     prefill: T | None,
     otherwise: OtherwisePolicy | None,
 ) -> T:
-    """Ask with a native form; return an instance of `cls`."""
+    """Send a native form, and return the submitted values as an instance of `cls`."""
     texts = operations.conversation.texts
     if question:
         check_question(question)
@@ -269,7 +269,8 @@ async def fill(
             except BadRequestError:
                 if not fills_in or (prefill is None and typed is None):
                     raise
-                # The platform's interface allows a preset `value` only for codes (`inbuilt`).
+                # The platform's interface allows a preset `value` only for barcodes and QR codes (`inbuilt`).
+                # So send the form again, with empty fields.
                 fills_in = False
                 continue
             writer = operations.conversation.writer
@@ -283,8 +284,8 @@ async def fill(
             try:
                 return shape.read(dict(event.values))
             except Unreadable as error:
-                # A form can be submitted once: send another form, with the error above and the typed values
-                # filled in.
+                # A form can be submitted only once: send another form, with the error's text as the question
+                # and the typed values filled in.
                 typed = dict(event.values)
                 used.add(event.message_id)
                 text, shown = str(error), None
@@ -292,15 +293,15 @@ async def fill(
 
 
 def tidy(operations: Operations, sent: Sent, text: str) -> None:
-    """Edit a question's message to its last text without buttons, in a task beside the conversation.
+    """Edit the message `sent` to `text`, without buttons, in a task beside the conversation.
 
-    No edit is sent if the program stops or the user has left, or if the conversation's next operation changes
-    the message itself. A program's stop ends only the process, not the conversation.
+    No edit is sent if the user has left, or if the conversation's next operation changes the same message.
+    No edit is sent either if the program stops, because the conversation goes on after the restart.
     """
     conversation, work, dry = operations.conversation, operations.shared.work, operations.dry
     if dry is not None and sent.id is not None:
         dry.look.tidies(sent.id)
-    # An evicted conversation still asks, and a press of its buttons reloads the conversation.
+    # An evicted conversation still waits for an answer, and a press of its buttons reloads the conversation.
     if work.cut or conversation.ending is Ending.LEFT or conversation.replaying or conversation.dead:
         return
     if sent.id is None:
@@ -370,7 +371,7 @@ def check_edit(sent: object, content: object, buttons: object) -> None:
 
 
 def on_unknown_of(word: object) -> OnUnknown:
-    """Return the policy for a send with an unknown result, by its word.
+    """Return the policy with the name `word`, for sends whose outcome is unknown.
 
     Raises:
         LocalProtocolError: `word` is not a policy.
@@ -397,7 +398,7 @@ def check_kind(kind: object) -> None:
     """Check that `Chat.ask` can convert an answer to `kind`.
 
     Raises:
-        ConfigError: `kind` is neither a content class nor a plain function of a text.
+        ConfigError: `kind` can't be called, or is an async function.
     """
     if kind is str:
         return

@@ -84,7 +84,9 @@ class Board:
                 end_wait(self._operations, wait)
 
     async def choose(self, question: str, options: Mapping[K, str] | Buttons[K]) -> K:
-        """Show these buttons, and return the key of the next tapped button, perhaps of an earlier keyboard.
+        """Show the question with its buttons, and return the key of the next tapped button.
+
+        The tapped button may belong to a keyboard that the board showed earlier.
 
         Raises: the errors of `Chat.choose`.
         """

@@ -1,8 +1,8 @@
 """Buttons and keyboards, as authors define them.
 
-A question's buttons have data with the question's token in front, so an old keyboard can't answer a new
-question. Other buttons have no token, and work as long as their message exists. `keys` encodes the buttons'
-keys.
+The callback data of a question's buttons begin with the question's token, so an old keyboard can't answer a
+new question. Other buttons have no token, and work as long as their message exists. `keys` encodes the
+buttons' keys.
 """
 
 from __future__ import annotations
@@ -46,10 +46,12 @@ class Choice(Generic[K_co]):
 @final
 @attrs.frozen(init=False)
 class Buttons(Generic[K_co]):
-    """Inline keyboard: labels by key, in rows of `columns`. A key may have any type that `keys` can encode.
+    """Inline keyboard: labels by key, in rows of `columns`.
 
-    ``a + b`` appends the rows of `b` to the rows of `a`; the key's type is the union of both. ``len(a)``
-    counts the buttons, links included. So an empty keyboard is false in a condition.
+    A key is a `str`, `int`, `bool`, `date`, `datetime`, `time`, `timedelta`, an Enum, or a value of a frozen
+    attrs class or dataclass. ``a + b`` appends the rows of `b` to the rows of `a`; the new key type is the
+    union of both key types. ``len(a)`` counts the buttons, links included. So an empty keyboard is false in a
+    condition.
 
     Examples:
         >>> size = Buttons({"s": "Small", "l": "Large"}, columns=2)
@@ -114,7 +116,7 @@ def _with_rows(buttons: Buttons[L], rows: tuple[tuple[Choice[L] | LinkButton, ..
 
 
 def keys_of(buttons: Buttons[L], front: str = LASTING) -> dict[object, L]:
-    """Map each button's data to the button's key, without links.
+    """Map each button's callback data to the button's key; links have no key, and are left out.
 
     Args:
         front: token of the question to which the buttons belong.
@@ -125,7 +127,7 @@ def keys_of(buttons: Buttons[L], front: str = LASTING) -> dict[object, L]:
 
 
 def keyboard_of(buttons: Buttons[Any], token: str | None = None) -> InlineKeyboard:
-    """Return the wire's keyboard. With a question's `token`, the buttons belong to the question."""
+    """Convert buttons to the wire's keyboard; with a `token`, presses answer only the token's question."""
     front = LASTING if token is None else token
     rows = buttons._rows  # pyright: ignore[reportPrivateUsage]
     return InlineKeyboard(tuple(tuple(_button(button, front) for button in row) for row in rows))
@@ -150,7 +152,7 @@ class Keyboard:
     Args:
         options: labels by key.
         columns: number of keys in a row.
-        contact, location: label of a key that asks the user to share a phone number or a place.
+        contact, location: label of a key that asks the user to share a phone number or a location.
         once: whether to hide the keyboard after one tap.
     """
 
@@ -182,7 +184,7 @@ NO_KEYBOARD: Final = Keyboard(once=None)
 
 
 def inline_of(buttons: object) -> InlineKeyboard | None:
-    """Return the wire's keyboard of buttons without a question; None without buttons.
+    """Convert buttons that belong to no question to the wire's keyboard; return None for None.
 
     Raises:
         LocalProtocolError: `buttons` is not a `Buttons`.
@@ -195,7 +197,7 @@ def inline_of(buttons: object) -> InlineKeyboard | None:
 
 
 def reply_of(keyboard: object) -> ReplyKeyboard | None:
-    """Return the wire's reply keyboard; None without a keyboard.
+    """Return the wire's form of a reply keyboard; return None for None.
 
     Raises:
         LocalProtocolError: `keyboard` is not a `Keyboard`.

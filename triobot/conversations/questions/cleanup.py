@@ -4,8 +4,8 @@ No conversation waits for these operations.
 
 A text is *owed* if a message must show this text because the message's question is over. An owed text is
 stored with the turn that ends the question, and deleted once the message shows it. After a crash in between,
-the next start edits the message, and so removes the old buttons. The failure message of a conversation is
-owed in the same way, until it is sent.
+the next start edits the message, and so removes the old buttons. A conversation's failure message is owed in
+the same way, until the failure message is sent.
 
 Recently answered questions are remembered, to recognize the second click of a double click.
 """
@@ -45,7 +45,7 @@ OWED: Final = f"{OURS}untidy"
 _SAY: Final = "say "
 _PAGE: Final = 256
 CLEANUPS: Final = 64
-"""Limit of a chat's cleanup operations in flight; further operations are skipped unless stored."""
+"""Limit of a chat's cleanup operations in flight; `tidy` and `owe` skip further operations."""
 
 
 @final
@@ -65,7 +65,7 @@ class Answered:
         return answered is not None and abs(at - answered) <= DOUBLE_CLICK
 
     def answered(self, question: str, at: int) -> None:
-        """Remember that an event at `at` answered a question; drop the oldest of too many.
+        """Remember that an event at `at` answered a question; above `ANSWERED` questions, drop the oldest.
 
         Args:
             at: wall milliseconds.
@@ -144,14 +144,14 @@ class Cleanup:
     async def _perform(
         self, operation: Operation[object], owed: _Owed | None = None, taken: EarlyEvent | None = None
     ) -> None:
-        """Send an operation and settle its owed text. Skip the operation if the text is no longer owed.
+        """Send an operation, then drop its owed text. Skip the operation if the text is no longer owed.
 
-        The text is settled once the operation was sent, was skipped or has failed. But if the program's stop
-        prevents the delivery, the text stays owed, and the next start sends the operation.
+        The owed text is dropped once the operation was sent, was skipped or has failed. But if the program's
+        stop prevents the send, the text stays owed, and the next start sends the operation.
 
         Args:
             taken: event that led to the operation and may not be stored yet. The operation waits until the
-                event is stored, and is skipped if the event is refused.
+                event is stored, and is skipped if the store refuses the event.
         """
         beside = isinstance(operation, EditMessage)
         recorded = None if beside else trio.Event()
@@ -162,7 +162,7 @@ class Cleanup:
             self._settle(owed)
         except (TriobotError, OSError) as error:
             if not (isinstance(error, NotDeliveredError) and self._work.stopping):
-                self._settle(owed)  # otherwise the next start sends it
+                self._settle(owed)  # after a stop, the text stays owed: the next start sends it
             self._work.count("tidying_failed")
             log.info("tidying up with %s failed: %s", operation.path, type(error).__name__)
         finally:
@@ -179,7 +179,10 @@ class Cleanup:
         also: Callable[[str, Sequence[Write]], bool],
         taken: EarlyEvent | None,
     ) -> None:
-        """Make a message show `text` without buttons. If the turn runs again, a second call has no effect.
+        """Edit a message to `text` without buttons, in another task; until then, the text is owed.
+
+        If the turn runs again, a second call has no effect. Nothing is sent or owed while `CLEANUPS` of the
+        chat's operations are in flight.
 
         Args:
             also: adds writes to a record of the turn; returns False if an earlier run or a replay has added
@@ -192,16 +195,19 @@ class Cleanup:
             self._begin(_Owed(chat_id, message_id, text, kept=False), taken)
 
     def owe_words(self, chat_id: ChatId, conversation: int, words: str) -> Sequence[Write]:
-        """Record that a conversation's end owes the users a message. Return the write for the end.
+        """Register the message that users get at a conversation's end; the message is owed until it is sent.
 
         Call `say_owed` once the conversation has ended. After a crash, the next start sends the message.
+
+        Returns:
+            The write that stores the owed text, for the transaction that ends the conversation.
         """
         debt = f"{_SAY}{conversation}"
         self._owed.setdefault(chat_id, {})[debt] = _Owed(chat_id, debt, words, kept=False)
         return [PutData(chat_id, OWED, debt)]
 
     async def say_owed(self, chat_id: ChatId, conversation: int, taken: EarlyEvent | None) -> None:
-        """Send the message that `owe_words` has recorded; it is queued before the chat's next message."""
+        """Send the message registered by `owe_words`, ahead of the chat's next message."""
         if (owed := self._owed.get(chat_id, {}).get(f"{_SAY}{conversation}")) is not None:
             self._work.working(1)
             try:
@@ -210,7 +216,7 @@ class Cleanup:
                 self._work.working(-1)
 
     def tell(self, chat_id: ChatId, conversation: int, words: str) -> Sequence[PutData]:
-        """Queue a message about a conversation, and record the text as owed until the message is sent.
+        """Queue a message about a conversation; the message's text is owed until the message is sent.
 
         An empty text, or a text for a room, is not sent.
 
@@ -242,7 +248,7 @@ class Cleanup:
             self._settle(owed)
 
     async def begin(self) -> None:
-        """Send the texts that the last process still owed."""
+        """Send the texts that the last process stored as owed."""
         after: ChatId | None = None
         while page := await self._store.keyed(OWED, after=after, limit=_PAGE):
             for chat_id, text in page:

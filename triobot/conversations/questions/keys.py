@@ -1,4 +1,4 @@
-"""Encoding of a button's key as text, from the key's value and class name, not the button's position.
+"""Encoding of a button's key as text, from the key's type and value, not from the button's position.
 
 So a deploy that reorders options can't turn "No" into "Yes". Button data may be years old, or forged. A text
 is only decoded if the decoded key encodes to exactly this text.
@@ -57,10 +57,10 @@ _SCALARS: Final = frozenset({str, int, float, bool, NoneType})
 
 
 def encode_key(key: object) -> str:
-    """Encode a key as text: a str, int, bool, date, datetime, time, timedelta, Enum or frozen attrs value.
+    """Encode a key as text; `KEYS` lists the types of keys.
 
     Raises:
-        LocalProtocolError: the key has another type, or a part that JSON can't hold.
+        LocalProtocolError: the key has another type, or a field's value has no JSON form.
     """
     if isinstance(key, enum.Enum):
         return f"e{type(key).__name__}.{key.name}"
@@ -78,7 +78,7 @@ def question_data(token: str, key: object) -> str:
 
 
 def check_kind(kind: object) -> None:
-    """Check that values of a class can be keys.
+    """Check that values of a class can be keys of buttons.
 
     Raises:
         ConfigError: `encode_key` doesn't encode values of `kind`.
@@ -96,7 +96,7 @@ def decode_key(kind: type[V], text: str) -> V | None:
         key = _read(kind, text)
         return cast("V", key) if key is not None and encode_key(key) == text else None
     except BaseException as error:
-        contained(error)  # converters and validators of the class may raise anything: not a key of the class
+        contained(error)  # converters and validators may raise anything: the text is no key of the class
         return None
 
 
@@ -120,10 +120,10 @@ def _read(kind: type[Any], text: str) -> object | None:
 
 
 def _plain(value: object) -> JsonValue:
-    """Return the JSON of a part of a key.
+    """Convert a key, or a value within a key, to JSON.
 
     Raises:
-        TypeError: the part has a type that could not be decoded.
+        TypeError: the JSON of a value of this type could not be decoded.
     """
     match value:
         case enum.Enum():
@@ -151,8 +151,8 @@ def part_of(kind: Any, node: JsonValue) -> object:
     """Decode a value of the type `kind` from the JSON `node`.
 
     Raises:
-        ValueError, TypeError, KeyError: there is no such value.
-        BaseException: the code of a class refused the value.
+        ValueError, TypeError, KeyError: no value of the type `kind` has this JSON.
+        BaseException: the code of the value's class raised an error.
     """
     while isinstance(kind, NewType) or get_origin(kind) is Annotated:
         kind = kind.__supertype__ if isinstance(kind, NewType) else get_args(kind)[0]

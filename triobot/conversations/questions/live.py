@@ -2,8 +2,8 @@
 
 Intermediate texts are not operations, so a step may show them. Nothing waits for the edit of an intermediate
 text, and a newer text replaces a text that isn't sent yet. These edits run beside the conversation, one at a
-time. The last text is an operation, like every edit. If the block is cancelled, the last text is stored and
-shown later, as for a question.
+time. The last text is an operation, like every edit. If the block is cancelled, the last text is stored as
+owed, and shown later (`cleanup`).
 
 The last text is recorded in the turn that ends the block. A replay doesn't run an ended step again, so only
 the record can restore the text after a restart.
@@ -63,9 +63,9 @@ class Live:
         """The text that the message shows after the block, even if the block was cancelled.
 
         The text is the last text shown or, if the platform refused that text, the last text that the platform
-        accepted. A replay returns the same text. If a crash cuts a step, the step runs again, and the text is
-        the last text of the second run. After a crash at the very end of the block, the text may be the first
-        text.
+        accepted. A replay returns the same text. If a crash interrupts a step, the step runs again, and the
+        text is the last text that the repeated step has shown. After a crash at the very end of the block,
+        the text may be the first text.
 
         Raises:
             LocalProtocolError: the block has not ended. An error of your program.
@@ -84,9 +84,9 @@ class Live:
     def show(self, text: str) -> None:
         """Show `text` soon, unless a newer text replaces it before the edit is sent. Never waits.
 
-        May be called anywhere in the program's own thread, also inside a step. After the block, a call has no
-        effect. A failed edit is counted, and the next text is tried anyway. The block raises an error only
-        for the last text.
+        May be called by any code in Trio's thread, also inside a step. After the block, a call has no effect.
+        A failed edit is counted, and the next text is tried anyway. The block raises an error only for the
+        last text.
 
         Raises:
             LocalProtocolError: the text can't be sent. An error of your program.
@@ -141,7 +141,10 @@ class Live:
         tidy(self._operations, self.sent, text)
 
     async def _is_shown(self) -> bool:
-        """Whether the intermediate edits have shown the last text; waits until these edits are over."""
+        """Return whether the message shows the last text, and has no buttons to remove.
+
+        An ongoing edit to the last text is awaited; an edit to an older text is cancelled.
+        """
         if self._going == self._newest:
             await self._edited.wait()
         elif self._editor is not None:
@@ -150,7 +153,7 @@ class Live:
         return self._keyboard is None and self._newest == self._shown
 
     def _catch_up(self) -> None:
-        """Start to show the newest text. After a restart, this may repeat an edit that was shown."""
+        """Start a task that shows the newest text. After a restart, the task may repeat an earlier edit."""
         if self._closed or self._editor is not None or self._operations.shared.work.cut:
             return
         if self.sent.id is None:
@@ -192,7 +195,7 @@ class Live:
 
 @asynccontextmanager
 async def open_live(operations: Operations, text: str, buttons: Buttons[Any] | None) -> AsyncGenerator[Live]:
-    """Send a message that the block may change."""
+    """Send a message that the block may edit with `Live.show`."""
     keyboard = keyboard_of(buttons) if buttons else None
     own = operations.check_task()
     sent = await operations.perform(SendMessage(operations.chat_id, text, inline_keyboard=keyboard))

@@ -1,7 +1,8 @@
 """Comparison of a journal with code that has changed since the journal was recorded.
 
 The first revival with another build compares each record's site with the line that performs the operation
-now. A conversation that fits goes on, and belongs to the current build from then on.
+now. A conversation whose journal fits the current code goes on, and belongs to the current build from then
+on.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ class Changed:
     """Comparison of one conversation's journal with changed code.
 
     Attributes:
-        judge: the comparer, with its findings.
-        rests: the operations at which the conversation waited.
-        again: whether a question on the screen has other buttons now.
+        judge: compares operations, and collects the differences.
+        rests: the operations at which the conversation waited, by id.
+        again: whether a waiting question's message shows other buttons than the current code would.
         took: the event that the newest wait has taken.
     """
 
@@ -66,11 +67,11 @@ class Changed:
                 self.judge.prepare(sites[-1], time_of(record))
 
     def sends(self, id: Id, operation: Operation[object]) -> None:
-        """Remember the request of an operation, until its record is compared."""
+        """Remember an operation's request until the operation's record is compared."""
         self._sent[id] = operation
 
     def parting(self, record: Record, op: OpenOperation) -> str | None:
-        """Compare a record with the current operation at its place; return the difference, or None."""
+        """Compare a record with the current code's operation `op`; return the difference, or None."""
         recorded = Told(record[2], record[3], record[4], sites_of(record))
         sent = self._sent.pop(op.id, None)
         print_of = None if sent is None or not hasattr(sent, "content") else prints_of(sent)
@@ -78,7 +79,7 @@ class Changed:
         return None if found is None else str(found)
 
     def part_at_option(self, option: object) -> str:
-        """Record the difference that the code no longer offers a chosen option; return its text."""
+        """Report that the current code no longer offers the chosen `option`; return the report's text."""
         return str(self.judge.part(NO_OPTION.format(repr(option))))
 
     def standing(self, operations: Sequence[OpenOperation]) -> str | None:

@@ -1,4 +1,4 @@
-"""The author's code that runs with a store: the code's build, and the sites of its operations.
+"""The author's code that runs with a store: the code's build, and the sites of the code's operations.
 
 Each record has a site: the author's line from which the operation came. A revival with the same build
 compares nothing; `changed` compares the journals of other builds.
@@ -116,7 +116,10 @@ class Code:
         return sorted(shapes)
 
     async def begin(self, store: Store, now: int) -> KeepCode | None:
-        """Return the parts of the current code that the store doesn't have yet; None if there are none."""
+        """Return the current build's sources and sites that the store doesn't have yet.
+
+        Return None if the store's last build is the current build.
+        """
         known = await store.code.all()
         self._kept = set(known.sources)
         last = known.deployed[-1] if known.deployed else None
@@ -164,7 +167,7 @@ class Code:
 
     async def compare(self, store: Store, row: ConversationRow, records: Sequence[Record]) -> Changed | None:
         """Return a comparison of a journal with the current code; None for the current build's journal."""
-        read_rests(row, records)  # the current build's row must be checked, too, before the run
+        read_rests(row, records)  # raises for an unreadable row, also if no comparison follows
         if row.build == self.build:
             return None
         comparison = self._comparison

@@ -1,14 +1,14 @@
 """Crash tracking: count process crashes during a conversation's code; park the conversation at the third.
 
 Code that kills the process (a crash in C, memory exhaustion, a loop without an ``await``) kills the process
-again after each revival. So at each step of a conversation's tasks, the conversation's number is written to
-memory that outlives the process, without a commit. The number is also written while a thread works for the
-conversation. After a crash, the next start reads the suspects from this memory. A conversation that only
-waits is not a suspect, such as during a step of several hours or during a payment's verification.
+again after each revival. So while Trio runs a conversation's task, or a thread works for the conversation,
+the conversation's number is in memory that outlives the process. Writing the number needs no commit. After a
+crash, the next start reads the suspects from this memory. A conversation that only waits is not a suspect,
+even during a step of several hours or during a payment's verification.
 
 A conversation's own task writes its number itself (`CrashCounts.drive`). Child tasks and threads are tracked
-by a Trio instrument, which slows each step of every task. So the instrument is installed only while a
-conversation has children or a running step.
+by a Trio instrument, which slows every task. So the instrument is installed only while a conversation has
+child tasks or a running step.
 
 Filters run before a conversation exists. So crashes in filters are counted for the event, which is discarded
 at the third crash.
@@ -55,7 +55,7 @@ CRASHES: Final = 3
 DEATHS: Final = 5
 """Number of crashes in a row that count as a crash loop without suspects. Fewer may be manual kills."""
 LIVED: Final = 300.0
-"""Seconds after which a process is stable: a later crash is no part of a crash loop."""
+"""Seconds after which a process is stable: a later crash does not count for a crash loop."""
 FIRST_RETRY: Final = 3_600_000
 """Milliseconds until a conversation parked by its crash count is tried again; doubles with each crash."""
 LAST_RETRY: Final = 7 * 24 * FIRST_RETRY
@@ -64,7 +64,7 @@ BETWEEN_RETRIES: Final = 60.0
 _REASONS: Final = 3
 _PAGE: Final = 256
 EARLY_CRASHES: Final = "crashes"
-"""Setting: number of runs in a row that crashed before they were stable."""
+"""Setting: number of processes in a row that crashed before they were stable."""
 ROUTING: Final = "routing"
 """Setting: the event that filters read when the process crashed, and its number of crashes."""
 _THREAD: Final = trio.to_thread.run_sync.__code__
@@ -106,7 +106,7 @@ class CrashCounts(trio.abc.Instrument):
         # Tasks with children or a running step. The instrument is installed while there are such tasks.
         self._wide: set[trio.lowlevel.Task] = set()
         self._looks = False
-        # Conversation whose code runs in the current step, if the instrument tracks the step's task.
+        # Conversation of the task that Trio runs now, if the instrument tracks this task.
         self._stepping: int | None = None
         self._opening = services.store.opening()
         self._in_threads: dict[trio.lowlevel.Task, int] = {}
@@ -115,7 +115,7 @@ class CrashCounts(trio.abc.Instrument):
         self.claims = True
         self._tried: set[int] = set()
         self._condemned = trio.Event()
-        # Conversations parked in this run, by route, with the reasons.
+        # Reasons of the conversations that this process has parked, by route and conversation number.
         self._parked: dict[str, dict[int, str]] = {}
 
     # --- conversations whose code runs now
@@ -123,7 +123,7 @@ class CrashCounts(trio.abc.Instrument):
     @steps_inner
     @coroutine
     def drive(self, seq: int, inner: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Await a conversation's code in this task; each step writes the conversation's number to a slot."""
+        """Await a conversation's code in this task. While the code runs, a slot has the number `seq`."""
         at_work, commits, task = self.at_work, self._work.commits, current_task()
         sent: Any = None
         error: BaseException | None = None
@@ -181,14 +181,14 @@ class CrashCounts(trio.abc.Instrument):
             self.at_work[slot] = 0
 
     def look_no_more(self) -> None:
-        """Stop tracking the steps of other tasks."""
+        """Remove the instrument, if it is installed."""
         if self._looks:
             self._looks = False
             trio.lowlevel.remove_instrument(self)
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Write the number of the task's conversation to the slot: the step may crash the process."""
-        if not self._wide:  # without such tasks, each conversation writes its number itself
+        """Write the number of the task's conversation to the slot: the task may crash the process now."""
+        if not self._wide:  # each conversation's own task writes its number itself
             self.look_no_more()
             return
         self._stepping = seq = self._within(task)
@@ -200,7 +200,7 @@ class CrashCounts(trio.abc.Instrument):
             self._free.append(slot)
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Clear the slot after a task's step. If the task waits for a thread, give the thread a slot."""
+        """Clear the slot, because the task waits now. If a thread works for the task, fill another slot."""
         seq, self._stepping = self._stepping, None
         if seq is None:
             return
@@ -222,7 +222,7 @@ class CrashCounts(trio.abc.Instrument):
     # --- conversations whose code ran at the last crash
 
     async def begin(self) -> None:
-        """Count the last run's crash for all suspects, before any conversation runs again."""
+        """Count the last process's crash for all suspects, before any conversation runs again."""
         opening, store = self._opening, self._services.store
         if not opening.unclean:
             return
@@ -276,7 +276,7 @@ class CrashCounts(trio.abc.Instrument):
         return rows[0] if rows and rows[0].seq == seq else None
 
     async def _tell_loop(self, routes: Sequence[str]) -> None:
-        """Raise an alarm if several runs in a row crashed soon after their start."""
+        """Raise an alarm if several processes in a row crashed soon after their start."""
         opening = self._opening
         before = int(await self._services.store.setting(EARLY_CRASHES) or 0)
         deaths = min(before + 1, opening.unclean)
@@ -305,7 +305,7 @@ class CrashCounts(trio.abc.Instrument):
         self._reload(chat_id)
 
     def note_lived(self) -> None:
-        """Record that the process is stable or being stopped: a later crash is no part of a crash loop."""
+        """Reset the count of early crashes, because the process is stable or is being stopped."""
         if self._opening.unclean:
             self._work.commits.add([PutSetting(EARLY_CRASHES, "0")])
 
@@ -339,9 +339,9 @@ class CrashCounts(trio.abc.Instrument):
         return max((next_at - now) / 1000, 0)
 
     def tell_parked(self, name: str, seq: int, because: str, todo: str) -> None:
-        """Alert an operator that a conversation is parked. The alarm has the number of parked conversations.
+        """Alert an operator that a conversation is parked. The alarm counts the parked conversations.
 
-        An alarm is raised for the first parked conversation of its route in this run, for the tenth, the
+        An alarm is raised for the first conversation of a route that this process parks, for the tenth, the
         hundredth, etc.
 
         Args:

@@ -2,8 +2,8 @@
 
 A conversation is replayed up to its journal's end; from then on the conversation is live. A chat's events
 wait until all conversations of the chat are loaded, so each event gets the same receiver as without a
-restart. The events of a chat that is behind are read from the inbox in portions, one portion of each chat in
-turn. So a flooded chat delays no other chat.
+restart. A chat with a full mailbox is *behind*: its further events stay in the inbox. These events are read
+in portions, one portion of each chat in turn. So a flooded chat delays no other chat.
 
 A conversation that can't be replayed with the current code is *parked*. The conversation keeps its position
 in the chat and its journal; an operator gets an alarm, and the user one message. An interrupt still ends a
@@ -62,8 +62,8 @@ async def revive(actor: ChatActor, waiting: Sequence[Delivery]) -> None:
         waiting: the chat's waiting events.
     """
     store, code, crashes = actor.services.store, actor.services.code, actor.shared.crashes
-    # Asides come first. The last conversation may find the waiting events, except events for other
-    # conversations.
+    # Asides come first. Only the conversation that is revived last may take waiting events in its repeated
+    # turn.
     found = await await_store(partial(store.conversations, actor.chat_id))
     rows = sorted(found, key=lambda row: row.kind != "aside")
     if any(row.parked_because is not None for row in rows):
@@ -98,7 +98,7 @@ async def revive(actor: ChatActor, waiting: Sequence[Delivery]) -> None:
         if row.parked_because is not None and not conversation.seat.parked:
             _heal(actor, conversation)
             healed.append(conversation)
-    # Whether a message was typed for an aside is known once all live conversations are loaded.
+    # Asides come last: the live conversations decide first which messages were typed for them.
     for conversation in sorted(healed, key=lambda one: one.facts.beside):
         # Drop waiting messages that don't answer a question on the screen.
         for delivery in actor.routing.typed_while_parked(conversation, waiting):
@@ -134,7 +134,7 @@ async def _pending(actor: ChatActor, after: int) -> Sequence[InboxRow]:
 def _follow(
     actor: ChatActor, conversation: Conversation, stored: Stored, waiting: Sequence[Delivery]
 ) -> None:
-    """Schedule the interrupt that was ending the conversation, if any: its route starts after the end."""
+    """Schedule the route of the interrupt that was ending the conversation, if any, for after the end."""
     delivery = next((one for one in waiting if one.seq == stored.interrupted_by), None)
     if delivery is None:
         return
@@ -163,7 +163,7 @@ async def _stand(conversation: Conversation) -> None:
         if settled.is_set() or (run := conversation.run) is None or not conversation.replaying:
             return
         if given == run.journal.given:
-            break  # a whole minute without a record: even a slow machine replays one record in a minute
+            break  # a whole minute without a record: even a slow computer replays one record in a minute
         seconds, given = HANGS, run.journal.given
     # The replay doesn't end: the branch with the turn waits for something outside of the chat.
     give_up(run, "it went on here, and now waits for something that isn't the chat's")
@@ -172,9 +172,9 @@ async def _stand(conversation: Conversation) -> None:
 
 
 def _place_parked(actor: ChatActor, row: ConversationRow) -> Conversation:
-    """Place a conversation in the chat as parked, without running the conversation's code."""
+    """Add a conversation to the chat as parked, without running the conversation's code."""
     route = actor.shared.table.named(row.route) or _unknown(row)
-    # Placeholder for the first event, which is never read again. A room has no joins, so it gets a signal.
+    # Stand-in for the first event, which is never read again. A room has no joins, so it gets a signal.
     begun = (
         Join(actor.chat_id, None) if is_chat(actor.chat_id) else cast("Event", Signal(actor.chat_id, None))
     )
@@ -210,13 +210,13 @@ class CatchingUp:
         self._back = trio.Event()
 
     def room(self, actor: ChatActor) -> None:
-        """Schedule the load of a chat, or further reading for a chat that was behind and has room again."""
+        """Schedule the load of a chat that is behind; for a loaded chat that can queue more, read further."""
         if actor.mailbox.behind and (actor.loading or actor.routing.has_room):
             self._stalled[actor] = None
             self._stall.set()
 
     async def keep_up(self) -> None:
-        """Read further events of chats that have room again, until cancelled."""
+        """Load chats, and read further events of loaded chats that can queue more, until cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
                 await self._stall.wait()
@@ -253,7 +253,7 @@ class CatchingUp:
                 break  # the inbox reader will return the row
             delivery = self._delivery(row, says=row.seq not in actor.mailbox.passed)
             if delivery is not None and not actor.deliver(delivery):
-                return  # stop until the chat has room
+                return  # stop until the chat can queue more
             actor.mailbox.cursor = row.seq
         else:
             if len(rows) == PAGE:
@@ -321,7 +321,7 @@ class CatchingUp:
 
 
 def unreadable(shared: Shared, row: InboxRow) -> None:
-    """Consume an unreadable row. A signal or call instead stays for another version, with an alarm."""
+    """Consume an unreadable row. But leave a signal or a call in the inbox, and raise an alarm."""
     work = shared.work
     call = asked_of(stored_event(row))
     if isinstance(call, Call) and isinstance(call.value, Tick):

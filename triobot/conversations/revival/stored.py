@@ -75,7 +75,7 @@ class StartedWith:
         at: the event's time of arrival.
         value: the value that the route's filter made of the event.
         args: arguments of the route's function, besides the chat.
-        interrupted: name of the route that an interrupt ended.
+        interrupted: name of the route that ended because of an interrupt, just before this start.
     """
 
     event: Event
@@ -147,7 +147,7 @@ def read_opening(start: Record) -> StartedWith:
 
 
 async def write_out(store: Store) -> int:
-    """Store the conversations that an earlier run began in event rows; return the newest row's number.
+    """Store the conversations that an earlier process began in event rows; return the newest row's number.
 
     An unreadable beginning stays in its row, and the row counts as a waiting event.
     """
@@ -169,7 +169,7 @@ async def write_out(store: Store) -> int:
 
 
 def begun_journal(row: InboxRow) -> Journal | None:
-    """Return the journal of the conversation that begins in this row; None if none does."""
+    """Return the journal of the conversation that begins in this row; None without a readable beginning."""
     if row.begun is None:
         return None
     try:
@@ -224,7 +224,7 @@ def _read(row: InboxRow) -> tuple[Record, RunKind, int, SenderId | None]:
 @final
 @frozen
 class Stored:
-    """Stored state from which a conversation is revived."""
+    """Row and records from which a conversation is revived."""
 
     row: ConversationRow
     records: Sequence[Record] = attrs.field(repr=False)
@@ -263,7 +263,7 @@ def read_journal(journal: Journal) -> list[Record]:
     """Return a journal's records, followed by results that were stored beside the records.
 
     Raises:
-        UnreadableRecordError: another version of the program wrote the records.
+        UnreadableRecordError: a record can't be decoded.
     """
     records = [decode_record(line) for line in journal.records]
     done = {record[2] for record in records if record[0] in OUTCOMES}
@@ -324,13 +324,13 @@ class Rested:
 
 
 def write_rests(position: int, operations: Sequence[OpenOperation], last: object) -> str | None:
-    """Encode a conversation's waiting operations for its row; None if the journal implies them.
+    """Encode a conversation's waiting operations for its row; None if the journal implies the operations.
 
     The journal implies a single waiting operation with the last record's site, as in an `ask`, and a single
     running effect.
 
     Args:
-        position: the next record's position. Readers ignore a row with another position.
+        position: the next record's position. Readers ignore the text if the row has another position.
         last: sites of the last record.
     """
     if len(operations) == 1:
@@ -346,7 +346,7 @@ def write_rests(position: int, operations: Sequence[OpenOperation], last: object
 
 
 def moved_rests(position: int, stored: Stored) -> str | None:
-    """Encode the row's waiting operations again for a new position, as no newer record has changed them."""
+    """Encode the row's waiting operations again, for a new position in the journal."""
     told = [attrs.astuple(one) for one in read_rests(stored.row, stored.records).values()]
     return json.dumps((position, told)) if told else None
 
@@ -362,7 +362,7 @@ def digest_of_keys(keys: Iterable[str]) -> str:
 
 
 def note_shown(op: OpenOperation, rested: Rested) -> bool:
-    """Store which buttons of a question are on the screen; return whether the question's own keys differ."""
+    """Set a question's shown buttons to the stored ones; return whether the current buttons differ."""
     wait = op.takes
     if not (isinstance(wait, Wait) and wait.keys and rested.keys):
         return False
