@@ -1,6 +1,6 @@
 """Declared routes, the table of all routes, and checks that find contradictory declarations.
 
-Every mistake is found before the first event, and its error describes the correction.
+Every mistake raises an error before the first event. The error's text describes the correction.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .schedules import Timetable
 
 
 class RouteKind(Enum):
-    """Effect of a starting route on the chat's live conversation."""
+    """Kind of a route: decides what happens to the chat's live conversation when the route starts."""
 
     CONVERSATION = "conversation"
     """Starts if there is no live conversation."""
 
     INTERRUPT = "interrupt"
-    """Ends the live conversation, and takes its place."""
+    """Ends and replaces the live conversation."""
 
     ASIDE = "aside"
     """Runs beside the live conversation, which continues."""
@@ -64,14 +64,14 @@ class Hook:
 @final
 @guarded(eq=False)
 class Route:
-    """Declared coroutine function: kind, filter, and name in logs and in the store.
+    """Declared coroutine function with its kind, its filter, and its name in logs and in the store.
 
     Attributes:
         bare: whether the route was declared without a filter.
         per_sender: whether each member of a group has a conversation of their own.
         version: version of the route's code.
         formerly: former names, oldest first.
-        function: the name made of module and function.
+        function: module and name of the function.
         line: ``file:line`` of the declaration.
         hooks: hooks around the function, outermost first.
         job: due times, if the route is a job.
@@ -128,7 +128,7 @@ class Table:
 
     Attributes:
         rooms: routes of rooms, tried only for signals to their own rooms.
-        of_room: whether this is a room's table, which drops a signal that nothing takes.
+        of_room: whether this is a room's table, which drops a signal that no route and no wait takes.
     """
 
     ignored: Sequence[Ignored]
@@ -141,7 +141,7 @@ class Table:
 
     @classmethod
     def of(cls, routes: Sequence[Route], ignored: Sequence[Ignored], hooks: Sequence[Hook] = ()) -> Self:
-        """Sort the routes into a table, with the hooks `hooks` around each route.
+        """Put `hooks` around each route, and sort the routes into a table.
 
         Raises:
             ConfigError: declarations contradict one another, or there is no route.
@@ -221,16 +221,17 @@ class Table:
         room: bool = False,
         by: Route | None = None,
     ) -> Route:
-        """Return the route that this function was declared as.
+        """Return the route that was declared with the function `handler`.
 
         Args:
             args: arguments for the function besides the chat; None if the function isn't going to be called.
             who: description of the caller for errors, with the author's line.
-            room: whether the route must be a room's route; otherwise the route must not be a room's.
-            by: route of the calling run; a route of any kind may continue as itself.
+            room: whether the route must be a room's route; if false, the route must be a route of chats.
+            by: route of the calling conversation; a route of any kind, also a job, may continue as itself.
 
         Raises:
-            ConfigError: the function is not a route, is of the other kind, or doesn't accept the arguments.
+            ConfigError: the function is not a route, has a kind that `room` excludes, or doesn't accept the
+                arguments.
         """
         for route in self.routes:
             if route.handler is handler:
@@ -291,7 +292,7 @@ def is_per_sender(per: object) -> bool:
     """Return whether `per` gives each member a conversation of their own.
 
     Raises:
-        ConfigError: `per` is another word.
+        ConfigError: `per` is neither "chat" nor "sender".
     """
     if per not in ("chat", "sender"):
         raise ConfigError('per= is "chat" or "sender": whose the conversation is')
@@ -340,7 +341,7 @@ def check_function(
         args: as for `check_arguments`.
 
     Raises:
-        ConfigError: the function isn't such a function.
+        ConfigError: `function` is not async, or can't be called with `args`.
     """
     if not callable(function):
         raise ConfigError(f"{decorator} decorates an async function, not {function!r}")
@@ -399,7 +400,7 @@ def _takes_all(route: Route) -> bool:
 
 
 def _check_reachable(table: Table) -> None:
-    """Check that each route can start: earlier routes must leave some of its events."""
+    """Check that each route can start, because earlier routes leave some of the route's events."""
     # The events that earlier filters take, indexed by one of the kinds of each alternative.
     before: dict[KindPath, list[tuple[frozenset[KindPath], str]]] = {}
 

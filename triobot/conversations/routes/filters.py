@@ -50,9 +50,9 @@ class Setting:
         username: name of the bot, which must follow the @ of a ``/command@name``.
         group: whether the chat is a group.
         seq: number of the event in the inbox; a counting filter counts each number once.
-        at: event's time of arrival in wall milliseconds, which may be long before its turn.
-        memory: filters' memory in this run of the bot, by a key of each filter; None for an event that isn't
-            stored yet.
+        at: event's time of arrival in wall milliseconds, perhaps long before the event is routed.
+        memory: memory of filters, by a key of each filter; empty when the process starts. None for an event
+            that isn't stored yet.
         kept: the chat's data as text, by key; None if the data are not loaded.
     """
 
@@ -70,7 +70,7 @@ Look: TypeAlias = Callable[[Event, Setting], F | None]
 
 
 KindPath: TypeAlias = tuple[object, ...]
-"""A kind of events, as ever narrower parts: ``(Message, str, "yes")`` is a part of ``(Message, str)``."""
+"""A kind of events; each item narrows it: ``(Message, str, "yes")`` is narrower than ``(Message, str)``."""
 Kinds: TypeAlias = frozenset[frozenset[KindPath]]
 """The events that a filter takes: alternatives, each a set of kinds to which the event must belong."""
 
@@ -133,8 +133,8 @@ class Filter(Generic[E_co]):
     def where(self, condition: Callable[[E_co], bool]) -> Filter[E_co]:
         """Return a filter for events that this filter takes and `condition` accepts.
 
-        The condition gets the value that this filter makes of the event. It must be quick and must not wait.
-        It may read mutable state, and may run several times for an event.
+        The condition gets the value that this filter makes of the event. The condition must be quick and must
+        not wait. The condition may read mutable state, and may run several times for an event.
 
         Raises:
             ConfigError: `condition` is not a function, or is async.
@@ -209,7 +209,7 @@ def refuse_uncalled(taken: object, who: str) -> None:
     """Reject a function of `triobot.filters` that was passed without being called.
 
     Raises:
-        ConfigError: `taken` is such a function.
+        ConfigError: `taken` is a function of `triobot.filters`.
     """
     name = str(getattr(taken, "__name__", ""))
     if getattr(taken, "__module__", "") == __name__ and not isinstance(taken, type):
@@ -283,7 +283,7 @@ def message(
 def text(*words: str) -> Filter[Message[str]]:
     """Take text messages: any text, or only texts equal to one of `words`.
 
-    Differences in case, kinds of digits and letters, and invisible marks are ignored.
+    Upper and lower case, kinds of digits and letters, and invisible characters make no difference.
 
     Raises:
         ConfigError: one of `words` is not a text.
@@ -399,9 +399,9 @@ def kept(key: ReadKey[S], condition: Callable[[S], bool] | None = None) -> Filte
     """Take events of chats whose value under `key` is true or, with `condition`, meets the condition.
 
     The filter reads the same data as the chat's conversations; the journal records which conversation got the
-    event. The data are loaded with the event, but only in bots with a route that uses `kept`. An empty slot
-    has its key's default; without a default, the filter takes nothing. The filter can't read data of a person
-    or of the bot, because filters can't wait.
+    event. The data are loaded with the event, but only in bots with a route that uses `kept`. If nothing is
+    stored under `key`, the key's default counts; without a default, the filter takes nothing. The filter
+    can't read data of a person or of the bot, because filters can't wait.
 
     Args:
         condition: function of the value, with the same rules as for `when`.
@@ -452,7 +452,7 @@ def pressed(kind: type[V] | None = None) -> Filter[Press[V]]:
 
     Args:
         kind: `str`, `int`, `bool`, `date`, `datetime`, `time`, `timedelta`, an Enum, or a frozen attrs class
-            or dataclass. None: any press of an inline button, with undecoded data.
+            or dataclass. None takes any press of an inline button, and leaves `Press.value` undecoded.
 
     Raises:
         ConfigError: `kind` is another class.
@@ -532,8 +532,8 @@ class Flood:
 
         Args:
             key: sender of the event.
-            seq: number of the event, larger than earlier numbers; an event that was counted and allowed stays
-                allowed.
+            seq: number of the event in the inbox. Events up to the last number counted for this sender are
+                not counted again, and are allowed.
             at: time of arrival in milliseconds; if the clock was set back, no time counts as passed.
         """
         sender = self._senders.get(key)
@@ -558,8 +558,8 @@ def flooding(*, per_minute: int) -> Filter[Event]:
 
     Each sender is counted alone, in each chat. Events without a sender are counted for their chat. After a
     burst of `per_minute` events, the same number is allowed each minute. Each event counts at the time of its
-    arrival, so events that waited while the bot was down are no flood. Each run of the bot counts from zero.
-    Payments and signals are not counted.
+    arrival, so events that waited while the bot was down are no flood. The counts start at zero when the
+    process starts. Payments and signals are not counted.
 
     Raises:
         ConfigError: `per_minute` is not a whole number of at least 1.

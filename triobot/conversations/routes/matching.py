@@ -51,8 +51,8 @@ def matches(pattern: str | re.Pattern[str], cls: type[T]) -> Filter[Match[T]]:
 
     Each named group is a field of the class, and is converted to the field's type: text, a whole number, a
     number with a fraction, a `Decimal`, or an Enum or a Literal by its value. A group that may be missing
-    needs a field that can be None, or a field with a default. A field with a default needs no group. ``\d``
-    and numbers accept Persian digits. A text is not taken if a field's type or validator refuses its group.
+    needs a field with a default, such as None. A field with a default needs no group. ``\d`` and numbers
+    accept Persian digits. A text is not taken if a field's type or validator refuses the group's text.
 
     Args:
         pattern: a regular expression with named groups.

@@ -136,7 +136,7 @@ class Router:
         per: PerName = "chat",
         version: int = 1,
     ) -> Handler[Chat[object], P] | ChatDeclaration[E] | ChatDeclaration[object]:
-        """Declare a conversation: it starts when the chat has no live conversation.
+        """Declare a conversation: a route that starts when the chat has no live conversation.
 
         A conversation without a filter starts with any message or join, and is tried last. A conversation
         that only has its router's filter is tried before the conversation without any filter.
@@ -174,7 +174,7 @@ class Router:
         formerly: Sequence[str] = (),
         version: int = 1,
     ) -> ChatDeclaration[E]:
-        """Declare an interrupt: it ends the chat's live conversation, and takes its place.
+        """Declare an interrupt: a route that ends and replaces the chat's live conversation.
 
         Args:
             name, formerly, version: as for `conversation`.
@@ -203,7 +203,7 @@ class Router:
         formerly: Sequence[str] = (),
         version: int = 1,
     ) -> Handler[Chat[object], P] | ChatDeclaration[E] | ChatDeclaration[object]:
-        """Declare an aside: it runs beside the live conversation, which continues.
+        """Declare an aside: a route that runs beside the live conversation, which continues.
 
         Without a filter, only code starts the aside, with `Chat.start` or `ChatRef.start`. In this case the
         aside's function may take arguments besides the chat.
@@ -227,10 +227,10 @@ class Router:
 
         Such code decides, waits and keeps deadlines. A kind has one room for each key; `Room.to` and `Bot.to`
         refer to a room. In each room, the function starts with the first signal that the filter takes;
-        `Room.event` is the signal. Only one run is active at a time. After its end, the next such signal
-        starts the function anew. Signals that arrive during a run wait for `Room.receive`. Signals that are
-        left at a run's end, or that arrive between runs, start a run or are dropped and counted. So a signal
-        for one run never reaches the next run.
+        `Room.event` is the signal. Only one run is active at a time. After a run's end, the next signal that
+        the filter takes starts the function anew. Signals that arrive during a run wait for `Room.receive`.
+        Signals that are left at a run's end, or that arrive between runs, start a run or are dropped and
+        counted. So a signal for one run never reaches the next run.
 
         A room's data outlive its coroutine. The coroutine may run for years. Like every conversation, a room
         survives the process, and is parked if its code doesn't fit its journal. Signals to a parked room
@@ -442,8 +442,8 @@ class Router:
         )
         take_home(handler.__module__)
         function = route_name(handler)
-        # The decorator's signature has checked the filter's type against the handler's; the route erases
-        # both.
+        # Type checkers have compared the filter's type with the handler's at the decorator; the route doesn't
+        # keep these types.
         route = attrs.evolve(
             route,
             handler=handler,

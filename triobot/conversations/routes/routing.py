@@ -1,11 +1,12 @@
 """Routing: a table decides where an event goes. The first row that takes the event decides.
 
-The table is `ROWS`. Rows with `jumps` take an event before the chat's queued events. A block that opens is
+The table is `ROWS`. Rows with `jumps` take an event before the chat's queued events. A newly opened block is
 also offered the queued events. "Live" means the live conversation of the event's sender, if there is one,
 else the chat's live conversation. A sender's conversation gets no events of other senders.
 
-A signal is never unexpected. Where another event would be dropped or answered with a hint, a signal waits in
-the mailbox for a later wait, even if there is no live conversation. Asides get signals from the mailbox, too.
+A chat drops no signal as unexpected. Where another event would be dropped or answered with a hint, a signal
+waits in the mailbox for a later wait, even if there is no live conversation. Asides get signals from the
+mailbox, too. A room without a run drops a signal that starts no run.
 
 Two kinds of events skip the table. A payment's callback goes to the ledger. A call names a position in the
 chat, such as the live conversation's: the called route starts as soon as the position is free.
@@ -13,9 +14,9 @@ chat, such as the live conversation's: the called route starts as soon as the po
 A leave in a private chat ends all conversations of the chat before the leave goes through the table. A
 member's leave ends that member's conversation.
 
-A wait has the filter of a waiting conversation, and its policy for other events. A wait opens before the
-question is sent. Events given to the wait are in the run's mailbox until the task waits; then a record takes
-one event. Until this record is made, the events can be routed again. A watch has the filter for the events
+A wait has the filter of a waiting conversation, and the conversation's policy for other events. A wait opens
+before the question is sent. The wait keeps the events that it was given until the task waits; then a record
+is made of one event. Events without such a record can be routed again. A watch has the filter for the events
 that end an open block.
 
 Pure: functions return decisions, and callers act. If a filter of a route or block fails, `failed` is called,
@@ -85,7 +86,7 @@ class Delivery:
     """Event for a conversation, with its inbox row and its time of arrival.
 
     Attributes:
-        group: whether the chat was known as a group at that time.
+        group: whether the chat was known as a group when the event arrived.
     """
 
     seq: int
@@ -177,11 +178,11 @@ class Wait:
         return self.rests and not self.ready and not is_cut(self.around)
 
     def give(self, delivery: Delivery, answer: Answer) -> None:
-        """Give an event to the wait. The wait's run gets the event next; see `Conversation.give`."""
+        """Store an event for the wait. `Conversation.give` then passes the event to the run."""
         self.ready[delivery.seq] = delivery, answer
 
     def let_go(self, seq: int) -> bool:
-        """Remove the wait's unread event with this inbox row. Return whether there was one."""
+        """Remove the wait's unread event of inbox row `seq`; return whether the wait had this event."""
         return self.ready.pop(seq, None) is not None
 
     def let_all_go(self) -> Sequence[Delivery]:
@@ -241,7 +242,7 @@ class Watch:
         return self.taken is None and not self.cut()
 
     def give(self, delivery: Delivery, answer: Answer) -> None:
-        """End the block with an event. The block's run gets the event next; see `Conversation.give`."""
+        """Store the event that ends the block. `Conversation.give` then passes the event to the run."""
         self.taken = delivery, answer
 
     def __call__(self, delivery: Delivery) -> object:
@@ -257,15 +258,15 @@ _NONE: Final[Mapping[RefId, Callable[[PaymentGoods], None]]] = {}
 @final
 @attrs.define(eq=False, repr=False)
 class Seat:
-    """A conversation's seat in its chat: what the conversation waits for.
+    """Open waits, watched blocks and unfinished charges of one conversation; a chat routes events by seats.
 
     Attributes:
         waits: the branches' open waits.
         watches: open blocks that an event may end.
         awaited: charges that wait until an aside has delivered the goods, by payment. Each value is the
             function to call with the aside's result.
-        parked: whether the conversation is parked: it can't go on, and waits for corrected code or an
-            interrupt.
+        parked: whether the conversation is parked: no code runs until the code is corrected or an interrupt
+            ends the conversation.
     """
 
     waits: list[Wait] = attrs.field(factory=list[Wait])
@@ -318,7 +319,7 @@ class Start:
     """Decision to start the route, with the value that its filter made.
 
     Attributes:
-        call: the code's call; None for an event.
+        call: the call by which code starts the route; None if an event starts the route.
         interrupted: name of the route that was ended; None if not known yet.
     """
 
@@ -370,7 +371,7 @@ class Queue:
 @final
 @frozen
 class Expire:
-    """Decision about a press or form of a question that is over."""
+    """Decision that a press or a form came too late: its question is over."""
 
 
 Decision: TypeAlias = Drop | Start | Give | Queue | Expire | Halt | Order
@@ -428,7 +429,7 @@ def decide(case: Case) -> Decision:
 
 
 def jump(case: Case) -> Drop | Start | Give | Halt | Order | None:
-    """Return the decision for an event that goes ahead of the chat's waiting events; None if it waits."""
+    """Decide about an event ahead of the chat's queued events; return None if the event must queue."""
     if (asked := asked_of(case.event)) is not None:
         decision = _asked(asked, case)
         if isinstance(decision, Start) and not (is_beside(decision) or interrupts(decision)):
@@ -445,7 +446,10 @@ def _walk(case: Case, rows: Iterable[Row]) -> Decision | None:
 
 
 def _asked(asked: Call | Halt | Order, case: Case) -> Start | Queue | Halt | Order:
-    """Decide where a call goes: to its position once the position is free. Stops and orders don't wait."""
+    """Decide about a call: start its route if the call's position is free, else queue the call.
+
+    Stops and orders are never queued.
+    """
     if not isinstance(asked, Call):
         return asked
     route = case.table.named(asked.name)

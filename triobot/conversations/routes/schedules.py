@@ -51,7 +51,7 @@ class Missed(Enum):
     """One run for each missed due time, in order."""
 
     SKIP = "skip"
-    """No run for missed due times."""
+    """No run for due times that were missed by more than `LATE`."""
 
 
 @final

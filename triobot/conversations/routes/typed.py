@@ -1,8 +1,8 @@
 """Texts that users type: comparison, numbers and commands.
 
-Phones add invisible marks to copied text, and keyboards have different digits and letters. Users don't see
-such differences, so the functions here ignore them. The results are for comparing; conversations get the text
-unchanged.
+Phones add invisible characters to copied text, and keyboards have different digits and letters. Users don't
+see such differences, so the functions here ignore such differences. The normalized texts are only for
+comparing; conversations get the text unchanged.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _THOUSANDS: Final = str.maketrans(",،", "٬٬")
 
 
 def fold(text: str) -> str:
-    """Normalize digits, ي and ی, ك and ک, case, outer blanks and invisible marks, for comparing texts.
+    """Normalize digits, ي and ی, ك and ک, case, outer blanks and invisible characters, for comparing texts.
 
     Examples:
         >>> int(fold("۱۲"))
@@ -68,7 +68,7 @@ def fold(text: str) -> str:
     """
     if text.isascii():
         return text.casefold().strip()
-    # Twice, because a joiner may separate a letter from its mark, and case folding splits letters.
+    # Twice, because a joiner may separate a letter from its accent, and case folding splits letters.
     return _plain(_plain(text).casefold()).strip()
 
 
@@ -83,7 +83,7 @@ def seen(text: str) -> str:
 
 
 def bare(text: str) -> str:
-    """Remove blanks and invisible marks around a text."""
+    """Remove blanks and invisible characters around a text."""
     return text.strip(_AROUND)
 
 

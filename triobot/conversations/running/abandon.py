@@ -1,8 +1,9 @@
 """Abandon a coroutine of a dry run that doesn't end.
 
-A dry run must end, whatever the author's code does. The code may catch every cancellation, wait for ever
-behind a shield, or loop. Python can't end such a coroutine. But the coroutine does nothing if no task resumes
-it. An abandoned coroutine is kept in memory, because garbage collection would run the `finally` blocks.
+A dry run replays a conversation without effects (`inspection`), and must always end. But the author's code
+may catch every cancellation, wait for ever behind a shield, or loop. Python can't end such a coroutine. But a
+coroutine does nothing if no task resumes the coroutine. An abandoned coroutine is kept in memory, because
+garbage collection would run the `finally` blocks.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ T = TypeVar("T")
 
 
 class Left(BaseException):
-    """Raised by `TimeLimit.run` when its coroutine was abandoned."""
+    """Raised by `TimeLimit.run` when the coroutine was abandoned."""
 
 
 @final
@@ -99,7 +100,7 @@ def _go_on(*_: object, **__: object) -> None: ...
 
 
 async def held(limit: TimeLimit | None, work: Awaitable[object]) -> None:
-    """Await a child's code, within a dry run's time limit if there is one."""
+    """Await a child task's code, within a dry run's time limit if there is one."""
     if limit is None:
         await work
     else:

@@ -1,8 +1,8 @@
 """Tasks of conversations, kinds of operations, and fingerprints of operations.
 
-A task that runs a conversation's code is one of its branches. The tasks of all conversations are recorded
-here. A function that conversations must not call finds its caller here, and raises an error with the author's
-line.
+A task that runs a conversation's code is one of the conversation's branches. `code_tasks` contains the tasks
+of all conversations. So a function that conversations must not call can detect such a call, and raise an
+error with the author's line.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def refuse_conversations(what: str, instead: str) -> None:
     """
     try:
         task = trio.lowlevel.current_task()
-    except RuntimeError:  # no task: called before or after the run
+    except RuntimeError:  # no task: called outside of Trio
         return
     if task in code_tasks and task not in step_tasks:
         raise ForeignTaskError(f"{calling_line()}: {what} inside a conversation; use {instead}")
@@ -106,12 +106,12 @@ def refuse_conversations(what: str, instead: str) -> None:
 
 
 def fingerprint(operation: Operation[object]) -> str:
-    """Return a request's fingerprint: a digest and a mark, or for a local file only a digest.
+    """Return a request's fingerprint: two words, separated by a blank.
 
-    A local file counts by name, without its folder, because a moved bot sends the same file. Earlier versions
-    put a digest with the folder into the fingerprint's first part. So a local file's digest is in the second
-    part, which journals of earlier versions lack and which is then not compared. For other requests, the
-    second part is a mark, which distinguishes such requests from local files.
+    For most requests, the first word is a digest, and the second word is ``-``. For a request with a local
+    file, the first word is empty, and the second word is a digest. This digest includes the file's name, but
+    not the folder, because a moved bot sends the same file. Earlier versions wrote only a first word: a
+    digest that included the folder. A word that is missing in a journal is not compared.
     """
     if (
         type(operation) is SendMessage
@@ -149,7 +149,8 @@ def _without_folder(instance: object, attribute: object, value: object) -> objec
 def fingerprint_of_call(fn: object, args: Sequence[object]) -> str:
     """Return the name of a step's function, and a digest of the arguments that are plain values.
 
-    Values of resources that aren't open are unknown, and left out.
+    If an argument comes from a resource that isn't open, the argument's value is unknown. In this case,
+    return only the function's name.
     """
     name = "" if isinstance(fn, Closed) else getattr(fn, "__qualname__", type(fn).__name__)
     plain = [(number, arg) for number, arg in enumerate(args) if type(arg) in _PLAIN]

@@ -221,5 +221,5 @@ def report_filter(
 
 
 def give_up(run: Run, what: str) -> None:
-    """Stop a run here as stuck, with `what` as the reason."""
+    """Stop a run at the current turn, because code and journal differ; `what` describes the difference."""
     run.diverge(run.main.turn, what, run.tasks.get(""))

@@ -21,7 +21,7 @@ from ...errors import ConfigError, ForeignTaskError
 from ..routes.declarations import Hook, Route
 
 HERE: Final = __file__
-"""This file's name. Its frames are between the frames of the author's hooks and function."""
+"""This file's name. Frames of this file are between the frames of the author's hooks and function."""
 
 
 def begin(route: Route, room: object, args: Sequence[object]) -> Awaitable[None]:
@@ -98,7 +98,7 @@ class Hooked:
 
 
 BORDERS: Final = frozenset({Hooked.call.__code__, Hooked._handle.__code__})  # pyright: ignore[reportPrivateUsage]
-"""Code that begins a hook or a route's function."""
+"""Code objects of the functions that call a hook or a route's function."""
 
 
 def counting(begun: Counter[str]) -> Hook:

@@ -47,7 +47,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def take_home(module: str) -> None:
-    """Treat the package of a module as the author's from now on, because it has routes of the bot."""
+    """Treat an installed package as the author's code from now on, because `module` has routes or hooks."""
     file = getattr(sys.modules.get(module), "__file__", None) or ""
     for place in _LIBRARIES:
         if file.startswith(place) and not is_ours(file):
@@ -109,7 +109,7 @@ def line_above(frame: FrameType | None) -> str:
 
 
 def working_line(frame: FrameType | None) -> str | None:
-    """Return ``file:line`` of author's code that runs in this frame and awaits nothing, or None."""
+    """Return ``file:line`` of the author's innermost frame; None if that line awaits a coroutine."""
     frames = list(_in_task(frame))
     files = [one.f_code.co_filename for one in frames]
     own = next((place for place, file in enumerate(files) if is_authors(file)), None)
@@ -168,11 +168,11 @@ def authors_traceback(found: TracebackType | None) -> TracebackType | None:
 
 
 def leave_ours_out(error: BaseException) -> None:
-    """Remove triobot's frames from the tracebacks of an exception, its causes and its parts.
+    """Remove triobot's frames from the tracebacks of an exception, its causes and its group's exceptions.
 
     The variables of these frames contain users' texts, which an error tracker may send. Authors are
-    responsible for their own frames. An unexpected exception that began in triobot gets a note with the
-    place.
+    responsible for their own frames. An unexpected exception that began in triobot gets the line as an added
+    text.
     """
     for one in all_of(error):
         entries = list(_entries(one.__traceback__))
@@ -210,7 +210,7 @@ class Position:
 
 
 def positions(frames: Iterable[tuple[FrameType, int]]) -> tuple[Position, ...]:
-    """Return the author's frames of a task, outermost first. Files may have changed since the start."""
+    """Return the author's frames of a task, outermost first. The files are read now, and may have changed."""
     codes = [(frame.f_code, line) for frame, line in frames]
     own = [(code, line) for code, line in codes if is_authors(code.co_filename)]
     return tuple(
