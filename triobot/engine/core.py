@@ -66,7 +66,7 @@ from .records import (
 YIELD_EVERY: Final = 64
 """Number of operations after which a branch runs a checkpoint, since a replay must not block the program."""
 PATIENCE: Final = 50
-"""Number of refusals after which a branch is abandoned, because its code catches every cancellation."""
+"""Number of refused operations after which a branch is abandoned: its code catches every cancellation."""
 TOLERANCE: Final = 5_000
 """Milliseconds by which the clock may go back unnoticed: time services make corrections of this size."""
 ADVICE: Final = (
@@ -94,7 +94,7 @@ WITHIN: Final = "another branch; never recorded"
 JOIN: Final = "the end of the last child; never recorded, and never cancelled"
 
 
-# Signals to a resting operation, in place of an outcome.
+# Special values that a resting operation may get in place of an outcome.
 GO: Final = "run the effect's body now"
 GONE: Final = "the run dies: refuse"
 FELT: Final = "a block around it was ended"
@@ -122,7 +122,7 @@ class Branch:
         path: empty for the main branch; for a child, the nursery's id and the child's number in the nursery.
         key: the path as numbers.
         around: the engine's scopes around the branch, the outermost first; the first scope is the run's.
-        turn: id of the operation that began the branch's current turn with its outcome.
+        turn: id of the operation with the outcome that began the branch's current turn.
         prefix: text before the numbers of the branch's operations: the path, or the name of a part.
         task: None before the branch runs. The main branch has no task after the run's end either.
         count: number of ids that the branch has used.
@@ -164,13 +164,13 @@ class Operation:
         steady: whether a sleep is a duration. If so, the sleep's end moves when the clock is set.
         lane: name of a queue; effects of one lane begin one after the other.
         holds: largest number of milliseconds by which an effect delays the deadlines around it.
-        in_doubt: the error that the effect raises in place of a repetition.
+        in_doubt: the error that the effect raises after a crash, in place of a repetition.
         armed: whether an event, a result or the clock may complete the operation now.
         known: the outcome and its time, while the outcome waits for its turn.
         over: whether the operation has its outcome, or another branch has passed a value to the operation.
         felt: function that raises the cancellation that reached the operation.
         torn: whether the operation was cancelled by a scope that isn't the engine's.
-        given: the input that ends the branch's rest: a record, ``(value,)``, an error or a signal.
+        given: the input that ends the branch's rest: a record, ``(value,)``, an error or a special value.
         run: the run in which the operation rests.
         sites: site of the operation, 0 if not known; or a list of the branch's `drawn` sites and then this
             site.
@@ -487,7 +487,11 @@ class Core:
     # --- comparison with the journal
 
     def diverge(self, id: Id, what: str, task: Task | None = None) -> None:
-        """Stop the run as stuck, before the code does anything that isn't in the journal."""
+        """Stop the run as stuck, before the code does anything that isn't in the journal.
+
+        Args:
+            what: description of the difference between code and journal.
+        """
         if self.diverged is None and not self.dying:
             self.diverged = NondeterminismError(str(id), what)
             self.owner.diverged(self.diverged, task)
@@ -527,7 +531,10 @@ class Core:
             return *self._cut_short(error, op, raises), None
 
     def left_by(self, error: BaseException, scope: trio.CancelScope) -> Exception | ContinuesAs | None:
-        """Return the failure, or the continuation, for an error that has left the code."""
+        """Return the failure or the continuation in an error that has left the code.
+
+        Return None if the error consists only of the run's own cancellation.
+        """
         # If this scope isn't cancelled, a cancellation comes from a foreign scope, and is a failure.
         rest = split(error)[1] if scope.cancel_called else error
         if rest is None:
@@ -550,7 +557,7 @@ class Core:
         return CUT, cancelled
 
     async def woken(self, op: Operation) -> Any:
-        """Return an operation's outcome or signal; if none exists yet, first sleep until `wake` is called."""
+        """Return the value passed to `wake` for an operation; sleep until `wake` is called, if necessary."""
         if op.given is None:
             if self.dying and op.nature is not JOIN:
                 return GONE
@@ -561,7 +568,7 @@ class Core:
         return given
 
     async def come(self, op: Operation, given: Any, raises: Raises = ()) -> Any:
-        """Return the outcome `given` to an operation; raise the outcome if it is an error."""
+        """Return or raise the outcome in `given`; for a special value, raise the operation's cancellation."""
         if type(given) is list:
             record: Record = given  # pyright: ignore[reportUnknownVariableType]
             value = record[5]
@@ -590,7 +597,7 @@ class Core:
         raise error
 
     def wake(self, op: Operation, given: Any) -> None:
-        """Give an operation an outcome or a signal, and wake its task."""
+        """Pass an outcome or a special value to an operation, and wake the operation's task."""
         op.given = given
         if op.asleep:
             op.asleep = False
@@ -598,7 +605,7 @@ class Core:
 
 
 def unfelt() -> NoReturn:
-    """Value of `Operation.felt` if Trio hasn't delivered the cancellation; a checkpoint in `come` does so."""
+    """Value of `Operation.felt` for a cancellation that Trio will deliver at a checkpoint in `come`."""
     raise AssertionError("a block was ended, and Trio knows nothing of it")
 
 
@@ -630,7 +637,7 @@ async def refuse(run: Core) -> NoReturn:
             # Let other tasks run first: `while True: try ... except BaseException` would block all tasks for
             # ever.
             await wait_task_rescheduled(lambda _: Abort.SUCCEEDED)
-        except trio.Cancelled as error:  # taken out of its scope, and raised below
+        except trio.Cancelled as error:  # kept here, and raised below, outside of the scope's block
             cancelled = error
     assert cancelled is not None
     raise cancelled
@@ -659,6 +666,6 @@ class Continue(BaseException):
 
 
 def continue_in(error: BaseException) -> ContinuesAs | None:
-    """Return the end of a `Continue` in an error; a Trio nursery may have put the `Continue` into a group."""
+    """Return the `end` of the `Continue` in an error or an error group; None without a `Continue`."""
     only = only_of(error)
     return only.end if type(only) is Continue else None

@@ -77,8 +77,9 @@ class RunOwner:
             chain of calls to the operation. The arguments are the site where the task was started, the number
             of innermost frames that are not the author's, and the coroutine at which the chain ends. If
             `here` is None, records have no sites.
-        parting: returns how a record differs from the `Operation` that takes the record now; None if the two
-            fit. Called with both for each record of a revived run; if `parting` is None, nothing is compared.
+        parting: compares a record with the `Operation` that takes the record now; returns a description of
+            the difference, or None. Called for each operation's record in a revived run; if `parting` is
+            None, nothing is compared.
         look: for a dry run: called before each turn of the journal, and at the journal's end. At these times
             all branches rest, and the current task is about to sleep in its operation.
     """
@@ -103,9 +104,10 @@ class RunOwner:
         """
 
     def reached(self, operations: Sequence[Any]) -> str | None:
-        """Return how the open operations differ from the operations at the journal's end; None if both fit.
+        """Compare the open operations with the operations at the journal's end.
 
-        Called once, when the journal is exhausted. Operations without sites must get their sites here.
+        Return a description of the difference, or None. Called once, when the journal is exhausted.
+        Operations without sites must get their sites here.
         """
         return None
 

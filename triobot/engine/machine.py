@@ -46,23 +46,23 @@ from .scopes import innermost, lower
 AGAIN: Final = 60_000
 """Milliseconds that a deadline from before a revival waits for effects that run again after the revival."""
 _nature: Final = attrgetter("nature")
-# The kinds of steps that are possible next. Of steps with equal stamps, the kind listed first comes first.
+# The kinds of transitions. Of transitions with equal stamps, the kind listed first comes first.
 INTERRUPT, EVENT, RESULT, DEADLINE, SLEEP = range(5)
 UNCANCELLABLE: Final = 1_000
 """Number of operations in a row that the end of one block may cut short; no normal cleanup has so many."""
 
 _Candidate: TypeAlias = "tuple[int, int, Operation | Scope | None, object, int | None]"
-"""A possible next step: its stamp and kind, its operation or block, and an event's value and row."""
+"""A possible next transition: its stamp and kind, its operation or block, and an event's value and row."""
 
 
 @attrs.define(eq=False, weakref_slot=False)
 class Machine(Core):
     """Decides which branch has the turn and, if several branches could go on, which branch goes on first.
 
-    `pump` is called whenever a branch may be able to go on. While no branch has the turn, `pump` takes one
-    step after another. Internal work of the run (children, cancellations) comes first, and is never recorded.
-    The journal's records come next. After the journal, `pump` takes the first step that is possible now, and
-    records this step. The choice of the step decides every race.
+    `pump` is called whenever a branch may be able to go on. While no branch has the turn, `pump` performs one
+    transition after another. Internal work of the run (children, cancellations) comes first, and is never
+    recorded. The journal's records come next. After the journal's end, `pump` performs the first transition
+    that is possible now, and records this transition. So the choice of the transition decides every race.
 
     Attributes:
         holder: the branch that has the turn.
@@ -178,8 +178,8 @@ class Machine(Core):
         """
         if op not in self.resting or op.felt is not None or op.over:
             return False
-        # The branch gets the value even if the same turn ends the block. Then the branch's next operation
-        # raises the cancellation.
+        # The branch gets the value even if the current turn ends a block around the branch. Then the branch's
+        # next operation raises the cancellation.
         op.over = True
         self._later(partial(self._give, op, (value,)))
         return True
@@ -217,7 +217,7 @@ class Machine(Core):
     # --- turns
 
     def pump(self, to_rest: Operation | None = None) -> None:
-        """Take one step after another, until a branch has the turn or nothing is left to do.
+        """Perform one transition after another, until a branch has the turn or no transition is possible.
 
         Args:
             to_rest: operation in which the current task is about to sleep, unless the outcome comes now.
@@ -243,7 +243,7 @@ class Machine(Core):
         self._queue = [*self._queue, work]
 
     def _hold(self, branch: Branch, turn: Id) -> None:
-        """Begin a branch's turn. If the next record is an interrupt within this turn, apply it now."""
+        """Begin a branch's turn. If the next record interrupts this turn, apply that record now."""
         assert self.holder is None, "a branch would be overtaken"
         self.holder, branch.turn = branch, turn
         if not (journal := self.journal).live:
@@ -310,10 +310,10 @@ class Machine(Core):
         return None
 
     def _take_next(self) -> bool:
-        """Take the first step that is possible now. Return False if no step is possible.
+        """Perform the first transition that is possible now. Return False if no transition is possible.
 
-        The step with the smallest stamp is first. A stamp is the time when an event was accepted, when a
-        deadline or a sleep was due, or when a result came. Deadlines that an effect delays are left out. Of
+        The transition with the smallest stamp is first. A stamp is the time when an event was accepted, when
+        a deadline or a sleep was due, or when a result came. Deadlines that an effect delays are left out. Of
         the mailbox, only the oldest event that a block or wait takes is considered.
         """
         if not self._reached and not self.reach():
@@ -360,7 +360,7 @@ class Machine(Core):
         return False
 
     def _take(self, candidate: _Candidate) -> None:
-        """Record a candidate, and apply the record."""
+        """Record the transition `candidate`, and apply the record."""
         _, _, what, taken, row = candidate
         time, given = self.journal.advance(), None
         self._quiet = False
@@ -409,7 +409,7 @@ class Machine(Core):
         return False
 
     def _deadlines(self) -> Sequence[tuple[int, _Candidate]]:
-        """Return the blocks' deadlines and the sleeps' ends, each with the earliest time of its step.
+        """Return the transitions of blocks' deadlines and sleeps' ends, each with its earliest time.
 
         A deadline waits for the effects under way in its block. A deadline that passed before the run was
         revived also waits for all other effects under way.
@@ -454,7 +454,10 @@ class Machine(Core):
     # --- effects
 
     def _arm(self, op: Operation) -> None:
-        """Allow events, results and the clock to complete an operation from now on; start its effect."""
+        """Allow events, results and the clock to complete an operation from now on.
+
+        Also start an effect's body, unless an outcome is known or an older effect of the lane is under way.
+        """
         op.armed = True
         if op.nature is EFFECT:
             row = self.journal.effects.get(op.id) if self.journal.effects else None
@@ -499,7 +502,7 @@ class Machine(Core):
     # --- the ends of blocks
 
     def tick(self) -> None:
-        """Take the steps that are due. If a branch has the turn, apply a pending interrupt to this turn."""
+        """Perform the due transitions. If a branch has the turn, apply a pending interrupt to this turn."""
         if self.holder is None:
             self.pump()
         elif self.interrupt_due and not self.interrupted and self.journal.live and not self.dying:

@@ -256,9 +256,9 @@ _OWN: Final[Mapping[str, type[Exception]]] = {
 class Codec:
     """Encodes values and errors as nodes, and decodes them. Subclasses must define `dump` and `load`.
 
-    An error is recorded with its class and arguments if its class is builtin, Trio's or one of `errors`. The
-    error's cause, traceback and notes are lost. An error that can't be recorded becomes a `StepError` with
-    its text.
+    An error is recorded with its class and arguments if its class is builtin, one of Trio's or the engine's,
+    or one of `errors`. The error's cause, traceback and ``__notes__`` are lost. An error that can't be
+    recorded becomes a `StepError` with the error's text.
 
     Args:
         errors: further error classes, by the names to record; each class is called with the error's `args`.

@@ -342,7 +342,7 @@ class Run(Machine):
             again: whether the branch's previous operation was begun by the same call in the author's code.
             beneath: number of the host's frames that await this call.
 
-        Cancellation: *atomic*: either the event is taken, or it stays in the mailbox.
+        Cancellation: *atomic*: either a record takes the event, or the event stays in the mailbox.
         """
         op = self.operation(kind, WAIT, print, again, beneath)
         if op.held_up:

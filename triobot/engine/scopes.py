@@ -1,7 +1,7 @@
 """The innermost cancel scope of a task: Trio has no public way to find the scopes that an author made.
 
-`innermost` finds a scope that an author's code left open. `lower` removes the shields of an author's scopes,
-so that a run can leave memory. A Trio version with other internals is refused at import.
+With `innermost`, the engine finds a scope that an author's code left open. `lower` removes the shields of an
+author's scopes, so that a run can leave memory. A Trio version with other internals is refused at import.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if not hasattr(trio.lowlevel.Task, "_cancel_status"):
     )
 
 innermost: Final[Callable[[trio.lowlevel.Task], Any]] = attrgetter("_cancel_status")
-"""Returns an object that stands for the innermost scope of a task; results can be compared by identity."""
+"""Returns an object that stands for a task's innermost scope; these objects are compared by identity."""
 
 
 def lower(status: Any) -> None:
