@@ -1,7 +1,8 @@
 """Alignment: matches points of an old build with points of the current build.
 
-The order of points is ignored, because the journal contains the order, and replay compares the order. Each
-match must be beyond doubt: a point that resembles two other points equally isn't matched.
+A point is an await, a block or a call from which an operation may come (`sources`). The order of points is
+ignored, because the journal contains the order, and replay compares the order. Each match must be certain: a
+point that resembles two other points equally isn't matched.
 """
 
 from __future__ import annotations
@@ -189,7 +190,7 @@ class Alignment:
         return self._now(point, point.op), point.target
 
     def _words(self, points: Sequence[Point], matched: Mapping[Point, Point]) -> set[Hashable]:
-        """Return operation and texts of all points, except points matched with a point of the same texts."""
+        """Return operation and texts of all points, except points whose match has the same texts."""
         return {
             (self._now(p, p.op), p.words) for p in points if p not in matched or matched[p].words != p.words
         }

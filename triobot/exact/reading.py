@@ -1,7 +1,7 @@
 """Reading: a description of the code that decides a line's value, and of the use of that value.
 
 The description covers the line's own statement, the iterables of the loops around the line, the arguments of
-helpers, and other statements of the function that share variables with those parts. In place of a name that a
+helpers, and other statements of the function that share variables with this code. In place of a name that a
 module defines, the description has the definition.
 """
 
@@ -39,7 +39,7 @@ _ASSIGNS: Final = (ast.Assign, ast.AugAssign, ast.AnnAssign)
 
 @final
 class _Scope(NamedTuple):
-    """Context in which a node is described.
+    """Context in which a node of the syntax tree is described.
 
     Attributes:
         source: the source of the node.
@@ -72,11 +72,12 @@ class Reading:
         is_first: whether no helper call leads to the line's function.
 
     Attributes:
-        entries: a pair for each statement: its text without lists and variables' names, and its lists.
-        loops: such pairs for the iterables of loops.
+        entries: a pair for each statement: the statement's text without lists and variables' names, and the
+            statement's lists.
+        loops: the same pairs for the iterables of loops.
         texts: literal texts in the statements.
-        said: literal texts in the operation's arguments, and in the definitions of names there.
-        asked: description of all arguments but the first, without texts.
+        said: literal texts in the operation's arguments, and in the definitions of names in the arguments.
+        asked: description, without texts, of all the operation's arguments but the first.
         labels: texts in dicts and keyword arguments, by their keys.
         collects: Whether a loop around the line stores each value separately.
     """
@@ -103,7 +104,7 @@ class Reading:
             (self.loops if is_loop else self.entries).append(self._entry([type(one.node).__name__, *told]))
         kept, self.texts = self.texts, []
         parts = [part for one in point.expressions for part in ast.iter_child_nodes(one)]
-        # The first part is the chat's method, the second part the question. The options follow.
+        # The first node is the chat's method, the second node the question's text. The options follow.
         _, self.asked = ([*self._asked(ones, scope)] for ones in (parts[:2], parts[2:]))
         self.said, self.texts, self._numbers, self._lists = self.texts, kept, {}, []
         called = [one for head in point.heads if isinstance(head, ast.Call) for one in head.args[:1]]
@@ -130,7 +131,7 @@ class Reading:
         return _are_like(self.entries, other.entries)
 
     def _asked(self, parts: Sequence[ast.AST], scope: _Scope) -> Iterator[str]:
-        """Yield descriptions, without texts, of arguments and of the statements that set their variables."""
+        """Yield descriptions, without texts, of `parts` and of the statements that set their variables."""
         names, made, grown = (
             {one.id for part in parts for one in names_in(part)},
             dict[ast.AST, Statement](),

@@ -1,9 +1,9 @@
 """Sites: the author's calls that led to each operation. Each site gets a number while the code runs.
 
-A site is the chain of the author's calls that led to the operation, from the outermost inwards. Each link is
-a range of a source's text. A source is named by its digest. A site's number is a digest of its links. So an
-unchanged module keeps its sites across deploys, and all processes compute the same numbers. Bytecode offsets
-are translated into ranges, and never stored.
+A site is the chain of the author's calls that led to the operation, from the outermost inwards. Each link of
+the chain is a range of a source's text. A source is named by its digest. A site's number is a digest of the
+site's links. So an unchanged module keeps its sites across deploys, and all processes compute the same
+numbers. Bytecode offsets are translated into ranges, and never stored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast, final
 UNKNOWN: Final = 0
 """Number of an unknown site."""
 SKIPPED, AUTHORS, BORDER = 0, 1, 2
-"""Kinds of frames: not the author's, the author's, and the border at which the chain ends."""
+"""Kinds of frames: a frame of other code, a frame of the author's code, and the border of the chain."""
 
 _COMPREHENSIONS: Final = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 Range: TypeAlias = "tuple[int | None, int | None, int | None, int | None]"
@@ -124,7 +124,7 @@ class Sites:
     # --- once for each site
 
     def of_frames(self, frames: Iterable[FrameType], root: int, last: FrameType | None = None) -> int:
-        """Return the site of a task by its frames, from the innermost outwards to `last`."""
+        """Compute a task's site from the task's frames, given from the innermost outwards to `last`."""
         chain: list[tuple[CodeType, int]] = []
         stack: list[int] = []
         own = is_over = False
@@ -171,8 +171,8 @@ class Sites:
     def _source_of(self, code: CodeType) -> str:
         """Return the digest of the source of this code; "" if there is none.
 
-        A file may have been replaced after its import. So the file's text is compiled, and the result must
-        contain `code`.
+        A file may have been replaced after its import. So the file's text is compiled, and the compiled
+        module must contain `code`.
         """
         file = code.co_filename
         for digest in self._files.get(file, ()):
@@ -270,7 +270,7 @@ def _codes_in(text: str) -> Mapping[tuple[str, int], Sequence[CodeType]]:
 
 
 def file_of(name: str) -> str:
-    """Return the file of a module without importing the module; "" if there is none."""
+    """Return the file of a module without importing the module; "" if no file is found."""
     places, path = None, ""
     for end in (*(n for n, letter in enumerate(name) if letter == "."), len(name)):
         spec = PathFinder.find_spec(name[:end], places)

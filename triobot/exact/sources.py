@@ -1,7 +1,7 @@
 """Parsed sources of an author's modules: functions, and the points from which operations come.
 
-A point's description has the parts that a reader would recognize: the call, its literal texts, the variable
-that gets its value, and the use of that variable. No description contains a line number, because lines move.
+The description of a point consists of the call, the call's literal texts, the variable that gets the value,
+and the use of this variable. No description contains a line number, because lines move.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .sites import Range
 CALLS_ANOTHER: Final = frozenset({"step", "start", "stop"})
 """Operations with a function as first argument. Their constants are values, not texts for users."""
 SAYS: Final = frozenset({"ask", "choose", "fill", "send", "edit"})
-"""Operations that store a fingerprint of their texts in the record; the texts may come from any place."""
+"""Operations that store a fingerprint of their texts in the record; the texts may come from any source."""
 
 QUIET: Final = SAYS | {"sleep"}
 """Operations with a value that doesn't depend on their arguments."""
@@ -227,7 +227,7 @@ class Function:
 
     @cached_property
     def receivers(self) -> frozenset[str]:
-        """First arguments of the function and its enclosing functions: the names of the chat."""
+        """First arguments of the function and its enclosing functions; these names stand for the chat."""
         names = [one.arg for one in (*self.node.args.posonlyargs, *self.node.args.args)]
         first = names[names[:1] == ["self"] :][:1]
         return frozenset(first) if self.outer is None else self.outer.receivers.union(first)
@@ -285,7 +285,7 @@ class Function:
 
 @final
 class Point:
-    """Place from which an operation may come: an await, a block or a call.
+    """Position in a source from which an operation may come: an await, a block or a call.
 
     Attributes:
         op: name of the method or function; for a block, with "with " in front.
@@ -372,7 +372,7 @@ class Point:
 
     @property
     def is_computed(self) -> bool:
-        """Whether the operation's text may come from any place in the source."""
+        """Whether the operation's text may come from outside of the call, such as from a variable."""
         call = self.expressions[0]
         return not self.words or any(isinstance(one, ast.Call) for one in ast.walk(call) if one is not call)
 
@@ -381,7 +381,7 @@ def has_letters(words: Sequence[str]) -> bool:
     return any(letter.isalpha() for word in words for letter in word)
 
 
-# --- parts of the tree
+# --- the syntax tree
 
 
 def callee_of(call: ast.AST) -> str:
@@ -450,8 +450,8 @@ def words_in(nodes: Sequence[ast.AST]) -> Iterator[str]:
 
 
 def _names_set_by(statement: ast.stmt) -> set[str]:
-    """Return the names that a statement assigns. An expression may change the values of its names, so return
-    all names of an expression.
+    """Return the names that a statement assigns. For an expression, return all names in it, because the
+    expression may change their values.
     """
     if name := getattr(statement, "name", ""):
         return {name}

@@ -106,8 +106,8 @@ class Comparison:
 
     Args:
         sites: sites of the store and of the running code.
-        builds: digests of each old build's sources, in order. The key is the build's number: the start of its
-            first run, in wall milliseconds.
+        builds: digests of each old build's sources, in order. The key is the build's number: the time, in
+            wall milliseconds, when the first process with this build started.
         source_of: returns an old source by its digest, or None.
         formerly: current ``module.function`` names by old names.
         accepted: changes that an author has accepted.
@@ -159,7 +159,10 @@ class Comparison:
         return {one.name: one for one in map(self.source, sorted(digests)) if one is not None}
 
     def build_of(self, site: int, at: int) -> int:
-        """Return the build that recorded a site: the newest build up to `at` that has the site's sources."""
+        """Return the build that recorded a site: the newest build up to `at` that has the site's sources.
+
+        Without such a build, return the oldest build that has these sources, or -1.
+        """
         digests = {link.digest for link in self.sites.chain(site) if link.digest and link.digest[0] != CODE}
         having = [since for since, sources in self._builds.items() if digests <= sources]
         then = [since for since in having if since <= at]
@@ -173,7 +176,7 @@ class Comparison:
     # --- chains
 
     def parts(self, site: int) -> list[_Part]:
-        """Return the point of each link of a site; or the link itself if the source has no such point."""
+        """Return the point of each link of a site; for a link without a point, return the link itself."""
         return [self._part(link) for link in self.sites.chain(site)]
 
     def _part(self, link: SiteLink) -> _Part:
@@ -206,7 +209,7 @@ class Comparison:
         return SourceLine(f"{source.name}.py", part.line, part.text, *own)
 
     def difference(self, old: int, new: int, build: int) -> str | None:
-        """Return why two sites are not the same operation; None if both are the same operation."""
+        """Return the reason why two sites are not the same operation; None for the same operation."""
         key = old, new, build
         if key not in self._differences:
             self._differences[key] = self._difference(old, new, build)
@@ -255,8 +258,8 @@ class Comparison:
     def is_elsewhere(self, old: Reading, new: Reading) -> bool:
         """Whether a step's function is another function now.
 
-        The step's name now comes from another module, although the old module still defines the name. Or
-        another expression makes the function.
+        True if the function's name now comes from another module, although the old module still defines the
+        name. Also true if another expression makes the function.
         """
         was, is_now = ({*one.point.function.source.bound.get(one.point.calls, ())} for one in (old, new))
         left = [one for one in was - is_now if is_now and isinstance(one, tuple)]
@@ -405,7 +408,7 @@ class Judge:
 
     def _difference(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> str | None:
         difference, olds, news = self._comparison.difference, recorded.sites, now.sites
-        # Compare the operation's own site first: this site proves more than the sites of earlier numbers.
+        # Compare the operation's own site first: this site proves more than the sites of earlier operations.
         why = difference(olds[-1], news[-1], build)
         if why is None or why == UNKNOWN:
             if len(olds) != len(news):
@@ -415,7 +418,7 @@ class Judge:
         return None if why == OTHER_VALUES and self._words_tell(recorded, now, build, print_of) else why
 
     def _words_tell(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> bool:
-        """Whether the loops around the recorded and the current operation are proven to be at the same value.
+        """Whether the loops around the recorded and the current operation are surely at the same value.
 
         The proof is the text of this operation, or of the last operation in the same loops.
         """
@@ -452,7 +455,7 @@ class Judge:
         return OTHER_ARGUMENTS if others and was and is_now else None
 
     def _reword(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> str | None:
-        """Record changed texts at the same site; return the reason if the sources don't explain them."""
+        """Add an operation's changed texts to `reworded`; or return the reason why the texts don't fit."""
         old, new, of = recorded.sites[-1], now.sites[-1], self._comparison
         olds, news = of.readings(old, build), of.readings(new)
         before, after = (
@@ -495,7 +498,7 @@ class Judge:
         )
 
     def part(self, because: str) -> Parting:
-        """Record that code and journal part, for the reason `because`, at the lines compared last."""
+        """Set and return `parted`: the lines compared last differ, for the reason `because`."""
         return self._part(because, *self._last)
 
     def _part(self, because: str, old: int, new: int) -> Parting:
@@ -525,8 +528,8 @@ def _text_with(print: str, texts: Iterable[str], chain: Sequence[Point], print_o
 def differs(recorded: str, now: str) -> bool:
     """Whether two fingerprints prove that an operation has other arguments than before.
 
-    A fingerprint consists of a name and a digest, or only of a name, or only of a digest. A part that one
-    fingerprint lacks is not compared.
+    A fingerprint has up to two words: a function's name and a digest, or a digest alone, as in
+    `branches.fingerprint`. A word that one fingerprint lacks is not compared.
     """
     if recorded == now:
         return False
