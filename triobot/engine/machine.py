@@ -548,7 +548,7 @@ class Machine(Core):
         op.torn = self._struck is None and not is_cut(op.branch.around)
         if op.nature is EFFECT:
             # An effect's end is recorded, because the effect's body may end at any time. An outcome that is
-            # known already stays.
+            # already known is kept.
             if op.armed and not op.over:
                 self._end_short(op)
                 self._let_next_go(op.lane)
@@ -576,7 +576,7 @@ class Machine(Core):
         self._later(begin)
 
     def forget(self, task: Task) -> None:
-        """Handle the end of a child's task. In a run that isn't dying, this child had the turn."""
+        """Remove a child whose task has ended, and end its turn. After the last child, wake the parent."""
         if (child := self.by_task.pop(task, None)) is None:
             return
         if self.holder is child:
@@ -671,7 +671,7 @@ class Scope:
 
     @property
     def cancel_called(self) -> bool:
-        """Whether the block was asked to end."""
+        """Whether the block's scope was cancelled: by the deadline, by an event or by `cancel`."""
         return self.scope.cancel_called
 
     def cancel(self) -> None:

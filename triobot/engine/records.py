@@ -286,7 +286,7 @@ class Codec:
         """Return a fresh value from a node that `dump` made.
 
         Raises:
-            UnreadableRecordError: this program doesn't know such a value.
+            UnreadableRecordError: this program can't decode the node.
         """
         raise NotImplementedError
 

@@ -78,8 +78,8 @@ _LEFT_OPEN: Final = "the code entered a cancel scope and has not left it: use `w
 class Part:
     """A block of the main branch with operation numbers of its own; see `Run.part`.
 
-    The class touches no exception that passes through. `contextlib.contextmanager` would set the traceback,
-    and an author's exception may refuse that.
+    The class leaves an exception that passes through unchanged. `contextlib.contextmanager` would set the
+    exception's traceback, and an author's exception may refuse the new traceback.
     """
 
     # Operations are ordered by their keys. An inner part's operations come before the outer part's. The
@@ -426,8 +426,8 @@ class Run(Machine):
     def note(self, key: str, ask: Callable[[], object]) -> Any:
         """Return the result of `ask()`, recorded once for each turn and key; the same on replay.
 
-        If new code calls `note` in an old part of the journal, `ask()` is called now, and later replays
-        return the recorded result. The ids of operations stay the same.
+        If new code calls `note` in a turn that is already in the journal, `ask()` is called now, and later
+        replays return the recorded result. The ids of operations stay the same.
         """
         turn, view = self._noting()
         seen = f":{key}"

@@ -210,7 +210,7 @@ class Reading:
         return any(one in self._calls or getattr(one, "id", "") in self._own for one in ast.walk(node))
 
     def _own_call(self, call: ast.Call, scope: _Scope) -> ast.AST:
-        """Describe the line's own call: a helper's call with its arguments, the operation's as a blank."""
+        """Describe the line's own call: the operation as a blank, a helper's call by the call's arguments."""
         if self._is_inner:
             return ast.Name("_")
         match call.func:

@@ -54,7 +54,7 @@ _NO_PLACE: Final[Range] = (None, None, None, None)
 _BORDER_LINK: Final = SiteLink(CHILD, "", _NO_PLACE)
 
 SiteRow: TypeAlias = "tuple[int, int, str, str, int | None, int | None, int | None, int | None]"
-"""Site as stored: its number, the number of its chain without the last link (0: empty), and this link."""
+"""Stored site: the number of the site, of the chain without its last link (0: empty), and the last link."""
 
 
 @final

@@ -435,7 +435,7 @@ def _unreceived(call: ast.expr, function: Function) -> ast.expr:
 
 
 def words_in(nodes: Sequence[ast.AST]) -> Iterator[str]:
-    """Yield the literal texts in the nodes; of a dict, the texts in values but not in keys."""
+    """Yield the literal texts in the nodes; in a dict, only the texts in the values."""
     for node in nodes:
         match node:
             case ast.JoinedStr(values=values):

@@ -194,7 +194,7 @@ class Comparison:
         return *calls, *(one for one in around if isinstance(one, ast.For | ast.AsyncFor))
 
     def line_of(self, site: int) -> SourceLine:
-        """Return the author's line of a site."""
+        """Return the author's line from which an operation with this site comes."""
         parts = self.parts(site)
         if not parts:
             return NOWHERE
@@ -384,7 +384,7 @@ class Judge:
         return None if why is None else self._part(why, old, new)
 
     def compare_standing(self, at: int, recorded: Told, now: Told | None) -> Parting | None:
-        """Compare an operation at which a conversation waited with the current operation.
+        """Compare a conversation's recorded wait with the current code's operation.
 
         Args:
             at: time at which the conversation began to wait.
@@ -513,7 +513,7 @@ def _crossed(before: Mapping[_K, str], after: Mapping[_K, str]) -> bool:
 
 
 def _placed(readings: Sequence[Reading], keyed: Container[str]) -> dict[int, str]:
-    """Return the texts that have no key; each text is returned under its index."""
+    """Return the texts that have no key, by their indices."""
     texts = (text for one in readings for text in (*one.texts, *one.said))
     return dict(enumerate(text for text in texts if repr(text) not in keyed))
 

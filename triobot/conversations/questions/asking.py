@@ -1,8 +1,8 @@
 """Questions: send a message, and wait for the event that answers it.
 
 A question opens its wait before the send, so that a fast answer is not missed. An event that doesn't fit is
-answered with a hint. At its end, a question removes its buttons, also after an error or a cancellation.
-Arguments from authors are checked before any effect.
+answered with a hint. The end of a question removes the question's buttons, also after an error or a
+cancellation. Arguments from authors are checked before any effect.
 """
 
 from __future__ import annotations
@@ -374,7 +374,7 @@ def on_unknown_of(word: object) -> OnUnknown:
     """Return the policy with the name `word`, for sends whose outcome is unknown.
 
     Raises:
-        LocalProtocolError: `word` is not a policy.
+        LocalProtocolError: `word` is not a policy's name.
     """
     if word == "resend":
         return OnUnknown.RESEND

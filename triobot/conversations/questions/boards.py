@@ -125,7 +125,7 @@ class Board:
         return answer[0]
 
     def _look(self, event: Event, setting: Setting) -> object | None:
-        """Return ``(key,)`` for a press of a button, () for input to another build's buttons, else None."""
+        """Return ``(key,)`` for a press of a button, () for an answer to an old build's buttons, or None."""
         if not is_by(event, self._by):
             return None
         if isinstance(event, Press) and event.value in self._keys:

@@ -56,7 +56,7 @@ class Answered:
         self._questions: dict[str, int] = {}
 
     def lately(self, question: str, at: int) -> bool:
-        """Whether an event that arrived at `at` is the second click on an answered question.
+        """Whether an event that arrived at `at` is a second click, soon after the click that answered.
 
         Args:
             at: wall milliseconds.
@@ -128,7 +128,7 @@ class Cleanup:
             self._send(chat_id, partial(self._perform, operation))
 
     def _send(self, chat_id: ChatId, perform: Callable[[], Awaitable[None]]) -> None:
-        """Call `perform` in a task of its own, and count the task as one of the chat's."""
+        """Call `perform` in a task of its own. While the task runs, count the task for the chat."""
 
         async def tidy() -> None:
             try:
@@ -185,8 +185,8 @@ class Cleanup:
         chat's operations are in flight.
 
         Args:
-            also: adds writes to a record of the turn; returns False if an earlier run or a replay has added
-                them.
+            also: adds writes to a record of the turn; returns False if the writes are stored already, as on a
+                replay.
             taken: as for `_perform`.
         """
         if self._chats[chat_id] >= CLEANUPS:

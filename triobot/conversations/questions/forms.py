@@ -72,7 +72,7 @@ class Field:
 
 
 class Unreadable(Exception):
-    """Error of a submission with unfit values. Its text is for the user."""
+    """Error of a submission with unfit values. The error's text is for the user."""
 
 
 @final
@@ -143,7 +143,7 @@ class FormOf(Generic[T]):
         """Build an instance of the class from the submitted values.
 
         Raises:
-            Unreadable: a value doesn't fit; the error's text explains it to the user.
+            Unreadable: a value doesn't fit; the error's text tells the user why.
         """
         given: dict[str, object] = {}
         values = {now: text for name, text in values.items() if (now := self._known.get(name)) is not None}

@@ -35,7 +35,7 @@ from ...wire.rules import JsonValue, compact_json
 V = TypeVar("V")
 
 LASTING: Final = "b"
-"""Data prefix of buttons without a question, which work as long as their message exists."""
+"""Prefix of the callback data of buttons without a question; such buttons work while their message exists."""
 
 KEYS: Final = "str, int, bool, date, datetime, time, timedelta, Enum or frozen attrs or dataclass value"
 """Types of a button's key, for errors."""
@@ -73,7 +73,7 @@ def encode_key(key: object) -> str:
 
 
 def question_data(token: str, key: object) -> str:
-    """Return a button's data: the question's token and the encoded key."""
+    """Return a button's callback data: the question's token and the encoded key."""
     return f"{token}.{encode_key(key)}"
 
 

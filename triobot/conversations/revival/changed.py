@@ -83,7 +83,10 @@ class Changed:
         return str(self.judge.part(NO_OPTION.format(repr(option))))
 
     def standing(self, operations: Sequence[OpenOperation]) -> str | None:
-        """Compare the stored waiting operations with the current operations; return a difference, or None."""
+        """Compare the operations at which the conversation waited with the current code's `operations`.
+
+        Return a description of the first difference, or None.
+        """
         now = {op.id: op for op in operations}
         for id, rested in self.rests.items():
             recorded = Told(id, rested.kind, "", rested.sites)

@@ -66,7 +66,7 @@ _PAGE: Final = 256
 EARLY_CRASHES: Final = "crashes"
 """Setting: number of processes in a row that crashed before they were stable."""
 ROUTING: Final = "routing"
-"""Setting: the event that filters read when the process crashed, and its number of crashes."""
+"""Setting: the event that filters read at the last crash, and the number of crashes for this event."""
 _THREAD: Final = trio.to_thread.run_sync.__code__
 
 
@@ -89,8 +89,8 @@ class CrashCounts(trio.abc.Instrument):
     Attributes:
         at_work: slots of memory that outlives the process; 0 in an empty slot.
         early: inbox rows of conversations that crashed the last process before their first record was stored.
-        claims: whether filters may read events that aren't stored yet. After a crash in such a filter, this
-            is False until the process is stable, so that another crash is counted for the event's row.
+        claims: whether filters may read events that aren't stored yet. After a crash in such a filter,
+            `claims` is False until the process is stable. So another crash is counted for the event's row.
     """
 
     def __init__(
@@ -160,10 +160,10 @@ class CrashCounts(trio.abc.Instrument):
     def ends_process(self, error: BaseException, seq: int, route: str, place: str) -> None:
         """Blame a conversation for an error that ends the process.
 
-        Stops, signals and store errors blame no conversation.
+        A stop, an OS signal or an error of the store blames no conversation.
 
         Raises:
-            BreakdownError: names the conversation and the line.
+            BreakdownError: an author's code has failed; the error names the conversation and the line.
         """
         rest = split(error)[1]
         if rest is None or isinstance(rest, StoreError) or came_by_signal(rest):
@@ -251,7 +251,7 @@ class CrashCounts(trio.abc.Instrument):
         await self._tell_loop(routes)
 
     async def _count_filters(self, seq: int) -> Sequence[Write]:
-        """Count a crash for a row that filters read; discard the row after too many crashes."""
+        """Return writes that count a crash for the row `seq`, or discard the row after too many crashes."""
         before, _, count = (await self._services.store.setting(ROUTING) or "").partition(" ")
         row = await self._inbox_row(seq) if 0 < seq <= LARGEST_INTEGER else None
         if row is None:

@@ -1,14 +1,15 @@
 """Load chats from the store, and deliver the events that wait for them.
 
-A conversation is replayed up to its journal's end; from then on the conversation is live. A chat's events
-wait until all conversations of the chat are loaded, so each event gets the same receiver as without a
-restart. A chat with a full mailbox is *behind*: its further events stay in the inbox. These events are read
-in portions, one portion of each chat in turn. So a flooded chat delays no other chat.
+A conversation is replayed up to its journal's end, and then continues with new events. A chat's events wait
+until all conversations of the chat are loaded, so each event gets the same receiver as without a restart. A
+chat with a full mailbox is *behind*: the chat's further events stay in the inbox. These events are read in
+portions, one portion of each chat in turn. So a flooded chat delays no other chat.
 
-A conversation that can't be replayed with the current code is *parked*. The conversation keeps its position
-in the chat and its journal; an operator gets an alarm, and the user one message. An interrupt still ends a
-parked conversation. Every start of the bot tries to replay a parked conversation again. But a conversation
-that crashed the process repeatedly is only tried with other code, or after a while (`crash_counts`).
+A conversation that can't be replayed with the current code is *parked*. A parked conversation keeps its
+journal and its position in the chat. An operator gets an alarm, and the user one message. An interrupt still
+ends a parked conversation. Every start of the bot tries to replay a parked conversation again. But a
+conversation that crashed the process repeatedly is only tried with other code, or after a while
+(`crash_counts`).
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ PAGE: Final = 256
 TOGETHER: Final = 16
 """Number of chats that load at the same time. With a database server, a load waits for several replies."""
 HOLDS_UP: Final = 1.0
-"""Seconds for which `TOGETHER` loading chats delay further chats. An author's code may never end a load."""
+"""Seconds for which `TOGETHER` loading chats delay further chats. A load may hang in an author's code."""
 PROMPT: Final = 1.0
 """Seconds after which a load stops waiting for a conversation that was replayed but is still busy."""
 HANGS: Final = 60.0

@@ -60,7 +60,7 @@ _PLACES: Final = 9
 """Length of a row's stored beginning: the first record, the route's kind and version, and the owner."""
 
 Opening: TypeAlias = tuple[Start, Delivery]
-"""Opening of a conversation: the start, and the event that caused it."""
+"""Opening of a conversation: the start, and the event that caused the start."""
 
 
 # --- the beginning
@@ -236,7 +236,7 @@ class Stored:
 
 
 def why_unfit(row: ConversationRow, table: Table) -> str | None:
-    """Return why a row can't be revived with the current code; None if that depends on the journal."""
+    """Return the reason why no route in the table fits a stored conversation; None if a route fits."""
     route = table.named(row.route)
     if route is None:
         return f"the bot has no route {row.route!r}; if it has a new name, give it formerly=({row.route!r},)"
@@ -249,7 +249,7 @@ def fitting(stored: Stored, table: Table) -> Opening:
     """Return a stored conversation's opening.
 
     Raises:
-        NondeterminismError: the conversation would be parked.
+        NondeterminismError: the table has no fitting route, so the conversation must be parked.
         UnreadableRecordError: the beginning can't be decoded.
     """
     route = table.named(stored.row.route)
@@ -260,7 +260,7 @@ def fitting(stored: Stored, table: Table) -> Opening:
 
 
 def read_journal(journal: Journal) -> list[Record]:
-    """Return a journal's records, followed by results that were stored beside the records.
+    """Return a journal's records, followed by the effects' results that were stored beside the records.
 
     Raises:
         UnreadableRecordError: a record can't be decoded.
@@ -290,7 +290,7 @@ def _opening_of(stored: Stored, route: Route) -> Opening:
     told = read_opening(stored.records[0])
     call = asked_of(told.event)
     row = stored.row
-    if row.run > 1:  # the conversation continues another function
+    if row.run > 1:  # another function has continued as this one
         place = Place.LIVE if row.sender_id is None else Place.SENDER
         place = Place.BESIDE if row.kind in ("aside", "job") else place
         call = Call(row.chat_id, route.name, told.args, told.value, told.event.sender, row.key, place)

@@ -400,7 +400,11 @@ def _takes_all(route: Route) -> bool:
 
 
 def _check_reachable(table: Table) -> None:
-    """Check that each route can start, because earlier routes leave some of the route's events."""
+    """Check that each route can start: earlier filters must leave some of the route's events.
+
+    Raises:
+        ConfigError: a route can never start.
+    """
     # The events that earlier filters take, indexed by one of the kinds of each alternative.
     before: dict[KindPath, list[tuple[frozenset[KindPath], str]]] = {}
 

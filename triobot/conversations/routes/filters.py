@@ -2,7 +2,7 @@
 
 A `Filter[E]` returns an `E` for an event that it takes, and None for any other. Join filters with ``|``,
 ``&`` and ``~``; ``a & b`` has the type of `a`. A filter runs when an event arrives, again when a queued event
-is routed, and never on replay. So a filter may read mutable state, but must not change any.
+is routed, and never on replay. So a filter may read mutable state, but must not change it.
 
 Only `signal`, and filters joined to it with ``&``, take signals. Other filters are for users' events, so
 ``~text()`` doesn't take signals either.
@@ -237,7 +237,7 @@ register(Command, name="triobot.Command", aliases=["triobot.conversations.filter
 
 
 def as_command(event: Event, setting: Setting) -> Command | None:
-    """Return an event as a command for this bot, or None."""
+    """Convert an event to a command; return None if the event is not a command for this bot."""
     if not isinstance(event, Message) or not isinstance(event.content, str):
         return None
     if (typed := read_command(event.content)) is None:

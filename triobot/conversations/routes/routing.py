@@ -15,9 +15,9 @@ A leave in a private chat ends all conversations of the chat before the leave go
 member's leave ends that member's conversation.
 
 A wait has the filter of a waiting conversation, and the conversation's policy for other events. A wait opens
-before the question is sent. The wait keeps the events that it was given until the task waits; then a record
-is made of one event. Events without such a record can be routed again. A watch has the filter for the events
-that end an open block.
+before the question is sent. The wait keeps its events until the task waits; then a record takes one of these
+events. An event that no record has taken can be routed again. A watch has the filter for the events that end
+an open block.
 
 Pure: functions return decisions, and callers act. If a filter of a route or block fails, `failed` is called,
 and the filter takes nothing. If a wait's filter fails, the error is raised in the wait's conversation.
@@ -146,7 +146,7 @@ class Wait:
         around: scopes around the waiting task.
         when_resting: called whenever the task begins to wait.
         ready: unread events that the wait was given, by inbox row; the wait is closed while there are `most`
-            of them. A payment's news has row 0.
+            of them. An event about a payment has row 0.
     """
 
     look: Callable[[Event, Setting], object | None] = attrs.field(repr=False)

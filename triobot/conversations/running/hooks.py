@@ -104,7 +104,7 @@ BORDERS: Final = frozenset({Hooked.call.__code__, Hooked._handle.__code__})  # p
 def counting(begun: Counter[str]) -> Hook:
     """Return a hook that counts conversations by route when they start; revivals aren't counted.
 
-    The hook is in this file, because authors don't see this file's frames.
+    The hook is in this file, because reports on a conversation's code leave this file's frames out.
     """
 
     # Any: a `Room`, whose module imports this module.

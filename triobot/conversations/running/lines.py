@@ -84,7 +84,7 @@ def awaiting_frames(suspended: object) -> list[tuple[FrameType, int]]:
 
 
 def calling_line() -> str:
-    """Return ``file:line`` of the nearest caller in the author's code, else of the task's nursery."""
+    """Return ``file:line`` of the author's nearest caller, else of the code that waits for the task."""
     line = line_above(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
     return _waiting_line() if line == "?" else line
 
