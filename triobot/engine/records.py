@@ -2,7 +2,7 @@
 
 A record begins with a tag and the time of its turn in wall milliseconds; `Record` lists the further fields.
 The first record is the start. In the first turn after the clock was set, the time is a list of three numbers:
-the time, the total milliseconds by which the clock had been set, and the part of this total that
+the time, the total milliseconds by which the clock had been set, and the milliseconds of this total that
 `Host.jumped` doesn't include (`times_of`).
 
 An operation's id is an int in the main branch and a text in a child's. The id ``"3/1.2"`` is the second
@@ -195,8 +195,8 @@ def times_of(records: Sequence[Record]) -> list[int]:
     """Return the time of a journal's last turn, and the milliseconds by which the clock had been set.
 
     Returns:
-        The time in wall milliseconds, the total milliseconds by which the clock had been set, and the part of
-        this total that `Host.jumped` doesn't include.
+        The time in wall milliseconds, the total milliseconds by which the clock had been set, and the
+        milliseconds of this total that `Host.jumped` doesn't include.
     """
     turns: list[int | list[int]] = [
         record[1] for record in records if record[0] in TURNS or record[0] == START

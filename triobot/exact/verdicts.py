@@ -289,7 +289,7 @@ class Comparison:
     def said(
         self, site: int, print: str, texts: Iterable[str], print_of: PrintOf | None, build: int = -1
     ) -> str | None:
-        """Return the text of an operation by its fingerprint; None if no source has the text.
+        """Find the text that gives an operation the fingerprint `print`; return None if no source has it.
 
         The operation may have sent a longer text, which a template made around the returned text.
         """
@@ -359,7 +359,7 @@ class Judge:
         self.parted: Parting | None = None
 
     def prepare(self, site: int, at: int) -> None:
-        """Match the sources of the build that recorded `site` at time `at`."""
+        """Match the sources of the build that recorded `site` at time `at` with the current sources."""
         self._comparison.alignment(self._comparison.build_of(site, at))
 
     def compare(self, at: int, recorded: Told, now: Told, print_of: PrintOf | None = None) -> Parting | None:

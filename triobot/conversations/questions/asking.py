@@ -295,8 +295,8 @@ async def fill(
 def tidy(operations: Operations, sent: Sent, text: str) -> None:
     """Edit the message `sent` to `text`, without buttons, in a task beside the conversation.
 
-    No edit is sent if the user has left, or if the conversation's next operation changes the same message.
-    No edit is sent either if the program stops, because the conversation goes on after the restart.
+    No edit is sent if the user has left, or if the conversation's next operation changes the same message. A
+    stop of the program also prevents the edit, because the conversation goes on after the restart.
     """
     conversation, work, dry = operations.conversation, operations.shared.work, operations.dry
     if dry is not None and sent.id is not None:

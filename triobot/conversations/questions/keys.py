@@ -1,7 +1,7 @@
 """Encoding of a button's key as text, from the key's type and value, not from the button's position.
 
-So a deploy that reorders options can't turn "No" into "Yes". Button data may be years old, or forged. A text
-is only decoded if the decoded key encodes to exactly this text.
+So a deploy that reorders options can't make a press of "No" count as "Yes". Callback data may be years old,
+or forged. A text is only decoded if the decoded key encodes to exactly this text.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Changed:
         self._sent: dict[Id, Operation[object]] = {}
 
     def prepare(self, records: Sequence[Record]) -> None:
-        """Match the sources of the builds that made these records; takes seconds after a large change."""
+        """Match the records' sources with the current sources; takes seconds after a large change."""
         for record in records:
             if record[0] != START and (sites := sites_of(record)):
                 self.judge.prepare(sites[-1], time_of(record))

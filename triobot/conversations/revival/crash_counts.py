@@ -310,7 +310,7 @@ class CrashCounts(trio.abc.Instrument):
             self._work.commits.add([PutSetting(EARLY_CRASHES, "0")])
 
     async def live_on(self) -> None:
-        """Retry conversations parked by their crash count, in turn, once the process is stable."""
+        """Once the process is stable, retry conversations parked by their crash count, one at a time."""
         if self._opening.unclean:
             await trio.sleep(LIVED)
             self.note_lived()

@@ -147,9 +147,10 @@ def read_opening(start: Record) -> StartedWith:
 
 
 async def write_out(store: Store) -> int:
-    """Store the conversations that an earlier process began in event rows; return the newest row's number.
+    """Create the rows of conversations that an earlier process has begun only in the rows of their events.
 
-    An unreadable beginning stays in its row, and the row counts as a waiting event.
+    An unreadable beginning stays in the event's row, and the event is routed like a new event. Return the
+    number of the newest waiting event, or 0.
     """
     newest = 0
     while rows := await store.backlog(after=newest, limit=_PAGE):

@@ -556,7 +556,7 @@ class Flood:
 def flooding(*, per_minute: int) -> Filter[Event]:
     """Take events that a sender sends beyond `per_minute` events a minute; for `Router.ignore`.
 
-    Each sender is counted alone, in each chat. Events without a sender are counted for their chat. After a
+    Events are counted separately for each sender in each chat, and without a sender for the chat. After a
     burst of `per_minute` events, the same number is allowed each minute. Each event counts at the time of its
     arrival, so events that waited while the bot was down are no flood. The counts start at zero when the
     process starts. Payments and signals are not counted.

@@ -337,10 +337,11 @@ class Router:
     def around(self, hook: Around, /) -> Around:
         """Declare a hook around every conversation, interrupt, aside, room and job of this router.
 
-        The hook is the outer part of each route's coroutine. ``await call()`` runs the inner part to its end,
-        across restarts. If a hook doesn't await ``call()``, the route's function doesn't run, and the
-        conversation ends without a message. A bot's hooks are outside of the hooks of included routers. The
-        hooks of one router are nested in the order of their lines, the first outermost.
+        The hook is the outer code of each route's coroutine. ``await call()`` runs the inner code (further
+        hooks, and the route's function) to its end, across restarts. If a hook doesn't await ``call()``, the
+        route's function doesn't run, and the conversation ends without a message. A bot's hooks are outside
+        of the hooks of included routers. The hooks of one router are nested in the order of their lines, the
+        first outermost.
 
         A hook follows the rules of conversations. Hooks' operations are recorded, once for each conversation;
         all other code runs again at each revival, see `Room.replaying`. A hook's operations are numbered

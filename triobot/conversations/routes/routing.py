@@ -141,8 +141,8 @@ class Wait:
         owner: sender whose conversation waits; None for the chat's conversation. The wait takes no events of
             other senders.
         keys: digest of the keys of the question's buttons.
-        shown: digest of the keys on the screen, which may be of an older build.
-        rests: whether the task waits for this wait and nothing else.
+        shown: digest of the keys on the screen; an older build may have shown these keys.
+        rests: whether the task now waits for an event of this wait.
         around: scopes around the waiting task.
         when_resting: called whenever the task begins to wait.
         ready: unread events that the wait was given, by inbox row; the wait is closed while there are `most`
@@ -591,7 +591,8 @@ def unfit(event: Event, setting: Setting, wait: Wait) -> Decision:
 def concerns(event: Event, owner: SenderId | None) -> bool:
     """Whether a conversation of this owner may get the event; a conversation gets no other sender's events.
 
-    If the platform doesn't name the sender of a press, the button's data decide.
+    If the platform doesn't name the sender of a press or form, return True: the callback data or the
+    message's id decides.
     """
     if owner is None or is_signal(event) or is_payment(event):
         return True

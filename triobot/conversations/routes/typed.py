@@ -78,7 +78,7 @@ def _plain(text: str) -> str:
 
 
 def seen(text: str) -> str:
-    """Remove invisible characters, of category Cf, except for parts of emojis."""
+    """Remove invisible characters, of category Cf, except inside of emojis."""
     return _UNSEEN.sub(r"\1", text)
 
 

@@ -182,7 +182,7 @@ def lost_in_flight(operation: Operation[object]) -> DeliveryUnknownError:
 
 
 def _words(error: Exception) -> str:
-    """Return the part of an error's text that may be logged."""
+    """Return the words about an error that may be logged, and that quote no user."""
     if isinstance(error, _MISTAKES):
         return f": {text_of(error)}"
     if isinstance(error, OSError) and type(error.errno) is int and error.errno in errno.errorcode:

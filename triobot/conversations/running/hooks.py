@@ -1,6 +1,6 @@
 """Run a route's function inside of the hooks of its routers, the outermost first.
 
-A hook is the outer part of the route's coroutine, and replays by the same rules. A hook's operations are
+A hook is the outer code of the route's coroutine, and replays by the same rules. A hook's operations are
 numbered under the hook's own name. So adding, removing or moving a hook without operations parks no
 conversation.
 """
