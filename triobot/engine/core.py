@@ -614,7 +614,7 @@ def throw(error: BaseException) -> NoReturn:
 
 
 async def refuse(run: Core) -> NoReturn:
-    """Raise a cancellation that only the root scope catches, and that leaves no trace in the journal.
+    """Raise a cancellation that only the run's own scope catches, and that leaves no trace in the journal.
 
     The error is a real `trio.Cancelled` from a scope that is made for this purpose, so the author's shields
     don't stop the error.

@@ -87,8 +87,8 @@ class Machine(Core):
     _queue: Sequence[Callable[[], None]] = ()
     _struck: list[Operation] | None = None
     _to_rest: Operation | None = None
-    # Whether the journal is exhausted, and the effects under way at the journal's end were compared with the
-    # code.
+    # True once the journal is exhausted, and the code was compared with the effects under way at the
+    # journal's end.
     _reached: bool = False
     _pumping: bool = False
     # The last call of the owner's `rests`: the time to wake the run, and whether no effect was under way.

@@ -82,8 +82,8 @@ class Part:
     exception's traceback, and an author's exception may refuse the new traceback.
     """
 
-    # Operations are ordered by their keys. An inner part's operations come before the outer part's. The
-    # operations of the wrapped code, whose part has an empty name, come last.
+    # Operations are ordered by their keys. The operations of an inner part come before the operations of the
+    # outer part. The operations of the wrapped code (the part with an empty name) come last.
 
     def __init__(self, main: Branch, name: str) -> None:
         self._main = main

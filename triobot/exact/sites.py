@@ -285,5 +285,5 @@ def loaded_modules() -> Iterator[tuple[str, str]]:
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and file.endswith(".py"):
-            # Name `__main__` after its file: a program that imports the module uses this name.
+            # `__main__` gets the name of its file, because other programs import the module by this name.
             yield Path(file).stem if name == "__main__" else name, file

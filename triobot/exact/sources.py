@@ -349,7 +349,7 @@ class Point:
 
     @cached_property
     def handed(self) -> tuple[str, Sequence[str]]:
-        """Text of a step with blanks for variables' names, and those names.
+        """Text of a step with blanks in place of variables' names; and these names, in order.
 
         The text consists of the step's arguments and of the statements that made the step's function.
         """

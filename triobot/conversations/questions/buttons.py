@@ -197,7 +197,7 @@ def inline_of(buttons: object) -> InlineKeyboard | None:
 
 
 def reply_of(keyboard: object) -> ReplyKeyboard | None:
-    """Return the wire's form of a reply keyboard; return None for None.
+    """Return a keyboard's `reply`, the wire's reply keyboard; return None for None.
 
     Raises:
         LocalProtocolError: `keyboard` is not a `Keyboard`.

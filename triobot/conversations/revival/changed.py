@@ -91,7 +91,7 @@ class Changed:
         for id, rested in self.rests.items():
             recorded = Told(id, rested.kind, "", rested.sites)
             if (op := now.get(id)) is None and self._row.unfinished and rested.kind == "within":
-                continue  # the last stored outcome has ended this wait, and no record mentions it
+                continue  # the last stored outcome has ended this operation, which has no record of its own
             at, op = self._row.updated_at, op or next(iter(operations), None)
             found = self.judge.compare_standing(at, recorded, None if op is None else told_of(op))
             if found is not None:

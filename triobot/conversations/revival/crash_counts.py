@@ -341,8 +341,8 @@ class CrashCounts(trio.abc.Instrument):
     def tell_parked(self, name: str, seq: int, because: str, todo: str) -> None:
         """Alert an operator that a conversation is parked. The alarm counts the parked conversations.
 
-        An alarm is raised for the first conversation of a route that this process parks, for the tenth, the
-        hundredth, etc.
+        For each route, an alarm is raised for the first conversation that this process parks, for the tenth,
+        for the hundredth, etc.
 
         Args:
             name: stored name of the route, which the operator's commands use; the route may have another name

@@ -361,7 +361,8 @@ class Router:
                 `Chat` in chats), the second is `call`.
 
         Raises:
-            ConfigError: `hook` is no such function, or another hook around the same routes has its name.
+            ConfigError: `hook` is not async, doesn't accept two arguments, or has the same name as another
+                hook around the same routes.
 
         Cancellation: as in a route's function: the conversation's end cancels the next operation. Code in
         ``finally`` also runs at each eviction.
@@ -423,7 +424,7 @@ class Router:
         bare: bool = False,
         job: Timetable | None = None,
     ) -> Declaration[Any, Any]:
-        """Check the options, and return the decorator, which adds the function and the default name."""
+        """Check the options, and return a decorator that adds the decorated function as a route."""
         named, owner = "" if name is None else check_name(name, "name"), is_per_sender(per)
         former, number = check_names(formerly), check_version(version)
         route = Route(kind, _undecorated, taken, named, bare, owner, number, former, job=job)

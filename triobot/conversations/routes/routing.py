@@ -135,7 +135,7 @@ class Wait:
         token: token of the wait's buttons; empty without buttons.
         also: additional filter of a question, tried like the filter of a wait without buttons.
         since: time of the turn that opened the wait, the same after a revival; newer waits are tried first.
-        most: number of events that the wait takes before it must be opened again.
+        most: number of unread events that the wait can have; then the wait takes no further event.
         opened: number of the conversation, and a number that grows with each opening in the chat. Among waits
             with the same `since`, larger pairs are tried first, also after a restart.
         owner: sender whose conversation waits; None for the chat's conversation. The wait takes no events of
@@ -224,7 +224,7 @@ class Watch:
         since, opened, owner: as for a wait.
         scope: id of the block.
         cut: whether the block is already ending, according to the journal; the same after a restart.
-        taken: the event that ends the block, with its answer; a watch takes only one.
+        taken: the event that ends the block, and the answer for this event; a watch takes only one event.
     """
 
     look: Callable[[Event, Setting], object | None] = attrs.field(repr=False)
