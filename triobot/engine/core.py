@@ -338,7 +338,7 @@ class RunJournal:
     beside: Mapping[tuple[Any, ...], Record] = {}
 
     def __attrs_post_init__(self) -> None:
-        records, self.turns = self.turns, ()  # the constructor's `turns` are all records
+        records, self.turns = self.turns, ()  # the constructor gets all records as `turns`
         check_journal(records)
         self._set_time(records[0])
         self.revived = self.time

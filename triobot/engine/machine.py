@@ -185,7 +185,7 @@ class Machine(Core):
         return True
 
     def rest(self, op: Operation) -> None:
-        """End the branch's turn in this operation. When `rest` returns, the outcome may be there already."""
+        """End the turn of the branch, which rests in `op` from now on, or already has the outcome."""
         assert self.dying or self.holder is op.branch, "an operation began without the turn"
         if op.nature is not JOIN:
             self.resting.append(op)

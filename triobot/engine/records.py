@@ -325,7 +325,7 @@ class Codec:
     # --- errors
 
     def node_of_error(self, error: Exception, raises: Raises = ()) -> Node:
-        """Return the node of an error: only the error's text if the node would be too large."""
+        """Return the node of an error; if the node would be too large, a node of only the error's text."""
         try:
             node = self._error_node(error, tuple(raises))
             if len(encode_record(node)) <= self._largest:

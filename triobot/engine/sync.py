@@ -97,8 +97,8 @@ class Channel(Generic[T]):
         return None
 
     def close(self) -> None:
-        """Close the channel. Waiting and later sends raise `trio.ClosedResourceError`; once the channel is
-        empty, receives raise `trio.EndOfChannel`.
+        """Close the channel. Sends that wait now, and later sends, raise `trio.ClosedResourceError`. Once the
+        channel is empty, receives raise `trio.EndOfChannel`.
         """
         self._run.current()
         self._closed = True

@@ -172,7 +172,7 @@ class Alignment:
             self._pair_all(zip(found, other[alike], strict=True))
 
     def _match_reworded(self, old: Function, new: Function) -> None:
-        """Match questions with other texts, but the same operation and use of the answer."""
+        """Match points that differ in their texts, but not in their operation and the use of the value."""
         left = [p for p in old.points if p not in self._to and p.words]
         free = [q for q in new.points if q not in self._back and q.words]
         one, other = _groups(self._kind, left), _groups(self._kind, free)

@@ -233,7 +233,7 @@ class Cleanup:
         self._owed.pop(chat_id, None)
 
     def going(self, writes: Sequence[Write]) -> Sequence[Write]:
-        """Return the writes, with the chat's owed texts in place of markers from `owe` and `owe_words`."""
+        """Return a turn's writes; replace a write of `owe` or `owe_words` by one of all the chat's owed texts."""
         return [self._going(write) if isinstance(write, PutData) else write for write in writes]
 
     def touch(self, chat_id: ChatId, message_id: MessageId, recorded: Callable[[], bool]) -> None:

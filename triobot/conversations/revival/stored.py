@@ -150,7 +150,7 @@ async def write_out(store: Store) -> int:
     """Create the rows of conversations that an earlier process has begun only in the rows of their events.
 
     An unreadable beginning stays in the event's row, and the event is routed like a new event. Return the
-    number of the newest waiting event, or 0.
+    number of the newest row in the inbox, or 0 for an empty inbox.
     """
     newest = 0
     while rows := await store.backlog(after=newest, limit=_PAGE):
@@ -363,7 +363,10 @@ def digest_of_keys(keys: Iterable[str]) -> str:
 
 
 def note_shown(op: OpenOperation, rested: Rested) -> bool:
-    """Set a question's shown buttons to the stored ones; return whether the current buttons differ."""
+    """Copy the stored digest of shown buttons to a question's wait.
+
+    Return whether the question in the current code has other buttons.
+    """
     wait = op.takes
     if not (isinstance(wait, Wait) and wait.keys and rested.keys):
         return False
