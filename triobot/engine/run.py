@@ -78,7 +78,7 @@ _LEFT_OPEN: Final = "the code entered a cancel scope and has not left it: use `w
 class Part:
     """A block of the main branch with operation numbers of its own; see `Run.part`.
 
-    The class leaves an exception that passes through unchanged. `contextlib.contextmanager` would set the
+    The class changes no exception that passes through it. `contextlib.contextmanager` would set the
     exception's traceback, and an author's exception may refuse the new traceback.
     """
 

@@ -233,7 +233,7 @@ class Cleanup:
         self._owed.pop(chat_id, None)
 
     def going(self, writes: Sequence[Write]) -> Sequence[Write]:
-        """Return a turn's writes; replace a write of `owe` or `owe_words` by one of all the chat's owed texts."""
+        """Return a turn's writes; each write of `owe` or `owe_words` becomes one of all owed texts."""
         return [self._going(write) if isinstance(write, PutData) else write for write in writes]
 
     def touch(self, chat_id: ChatId, message_id: MessageId, recorded: Callable[[], bool]) -> None:

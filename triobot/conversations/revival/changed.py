@@ -83,7 +83,7 @@ class Changed:
         return str(self.judge.part(NO_OPTION.format(repr(option))))
 
     def standing(self, operations: Sequence[OpenOperation]) -> str | None:
-        """Compare the operations at which the conversation waited with the current code's `operations`.
+        """Compare the stored waiting operations (`rests`) with the current code's `operations`.
 
         Return a description of the first difference, or None.
         """
