@@ -1,9 +1,9 @@
 """Stores: state that outlives the process, behind one interface, `triobot.store.Store`.
 
 `open_store` picks one of three databases by the address: SQLite in a file, SQLite in memory (not durable), or
-PostgreSQL. The code for the last two is imported only if an address names that database. Only commands import
-`restoring` and `offline_copy`. The rules for redelivery, quota and unreadable requests are in `rules`,
-a pure module.
+PostgreSQL. The code for a memory or PostgreSQL store is imported only if an address names such a store. Only
+commands import `restoring` and `offline_copy`. The rules for redelivery, quota and unreadable requests are in
+`rules`, a pure module.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NO_ADDRESS: Final = "a store's address is sqlite:PATH, such as sqlite:bot.db or
 async def rebind_store(url: str, *, stamp: Stamp, clock: WallClock) -> None:
     """Bind the store at this address to another platform address or token; change nothing else.
 
-    A bot needs this after its token was replaced, or after its platform moved.
+    A bot needs a new binding after its token was replaced, or after its platform moved.
 
     Raises:
         ConfigError, StoreError: as `open_store`.
@@ -55,9 +55,9 @@ async def open_store(
 
     Args:
         url: ``sqlite:PATH``, absolute or relative to the working directory; ``memory:``; or ``postgresql:``
-            and the part that `triobot.store.postgres.address.read_address` takes.
-        stamp: platform and bot; a new store is bound to both. With None, the store may belong to any bot. A
-            tool that only reads needs no check: anybody who may read the file may see its content.
+            and an address for `triobot.store.postgres.address.read_address`.
+        stamp: platform and bot; a new store is bound to both. With None, the store may belong to any bot.
+            None is for tools that only read: anybody who may read the file may see its content.
         clock: the time of day.
         retention: how long the store keeps data that is no longer needed.
         visit: whether a tool, and not the bot, opens the store.
@@ -116,7 +116,7 @@ async def wait_free(url: str, *, taken: Callable[[], None]) -> None:
         taken: called once if a process owns the store now.
 
     Raises:
-        StoreError, ConfigError: as `open_store`, for problems found at the first check.
+        StoreError, ConfigError: as `open_store`, for problems that the first check finds.
     """
     place = _place(url)
     from .postgres import wait_free_postgres
@@ -125,7 +125,7 @@ async def wait_free(url: str, *, taken: Callable[[], None]) -> None:
 
 
 async def is_made(url: str) -> bool:
-    """Return whether the schema at this address has any tables, even another program's.
+    """Return whether the schema at this address has any tables, be they triobot's or another program's.
 
     Raises:
         StoreError, ConfigError: as `open_store`.
@@ -143,7 +143,7 @@ async def ask_owner(url: str, order: OperatorOrder) -> Answered | None:
         The owner's answer; None if no process owns the store.
 
     Raises:
-        ConfigError: the address names no store on a server, or a store that this user may not use.
+        ConfigError: the address names no store on a server, or this user may not use the store.
         StoreError: the owner gave no answer, or the server can't be reached.
 
     Cancellation: *ambiguous*: the owner may carry the order out.

@@ -5,8 +5,8 @@ can't store (half a surrogate pair, an integer beyond 64 bits, U+0000 in Postgre
 the other callers fail. So such a value is refused before it joins a batch, and only its caller gets an error.
 The error names the field, and doesn't repeat the content.
 
-Fields with the same name have the same check, with a few exceptions. A field without a check here can't be
-written at all.
+Fields of the same name in different classes have the same check, with a few exceptions. A field without a
+check here can't be written at all.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _Check: TypeAlias = Callable[[str, Any], object]
 
 
 def check_column(field: str, value: str, *, empty: bool = False, most: int | None = None) -> None:
-    """Check that SQLite and PostgreSQL can store the text.
+    """Check that SQLite and PostgreSQL can store `value`, the text of this field.
 
     Args:
         most: maximum length in characters.
@@ -169,7 +169,7 @@ def admit(value: attrs.AttrsInstance) -> None:
 
 
 def admit_begun(begun: str | None) -> str | None:
-    """Check `InboxRow.begun` of an event, and return it unchanged.
+    """Check that a value for `InboxRow.begun` can be stored, and return the value unchanged.
 
     Raises:
         LocalProtocolError: the record can't be stored.
@@ -205,8 +205,8 @@ def decided(write: MovePayment, row: PaymentRow | None) -> Sequence[Decided]:
     """Call `write.move` with a payment's current row, and return the resulting writes.
 
     Raises:
-        StaleRowError: this row doesn't allow the change: nothing of the commit may be stored.
-        LocalProtocolError: one of these writes can't be stored.
+        StaleRowError: this row doesn't allow the change; the caller must then store no write of the commit.
+        LocalProtocolError: one of the resulting writes can't be stored.
     """
     comes = write.move(row)
     admit_writes(comes)

@@ -1,5 +1,5 @@
-"""Backups: copies of a store, made while the bot goes on. Also, checks of a store's files before SQLite opens
-the store.
+"""Backups: copies of a store, made while the bot keeps running. Also, checks of a store's files before SQLite
+opens the store.
 
 A backup is one file, marked as a backup: a bot refuses to run on a backup. `restoring` turns a backup into a
 store.
@@ -100,10 +100,10 @@ def check_alone(path: Path, lock: FileLock, *, to_run: bool = False, to_check: b
     The main file is read alone, without its log.
 
     Args:
-        to_run: whether a bot will run on the store. If not, the file may also be a backup, or older than its
-            lock file.
-        to_check: whether the store must be complete. If `to_check` and `to_run` are both False, the store's
-            log may be lost.
+        to_run: whether a bot will run on the store. If False, the main file may also be a backup, or older
+            than the lock file.
+        to_check: whether the store must be complete. If `to_check` and `to_run` are both False, a store
+            without its log is accepted.
 
     Raises:
         ConfigError: the main file was emptied, is a backup, or is older or newer than the other files. The
@@ -128,7 +128,7 @@ def check_alone(path: Path, lock: FileLock, *, to_run: bool = False, to_check: b
             f"the store {path} has a second name, a hard link, and would be damaged if both are opened;"
             " remove the other name"
         )
-    # A power loss may leave the file torn. Such damage is no error here: the log repairs the file.
+    # A power loss may leave the file half written. Such damage is no error here: the log repairs the file.
     with suppress(*ENGINE_ERRORS), closing(open_alone(path)) as connection:
         if to_run:
             check_original(connection, path)
@@ -140,7 +140,7 @@ def check_alone(path: Path, lock: FileLock, *, to_run: bool = False, to_check: b
         if mark and held is False:
             raise ConfigError(_NOT_ITS_OWN.format(path=path, log=log.name))
         run, last, clean = get_meta(connection, "run"), lock.notes.run_left(), get_meta(connection, "clean")
-        # If the machine's boot has no identity, the lock file names no run.
+        # On a computer whose boot has no identity, the lock file has no number of the last process.
         if to_run and clean and not held and run and last and int(run) != last and machine_boot():
             raise ConfigError(_OLDER.format(path=path))
         to_check = to_check and get_meta(connection, BACKUP) is None
@@ -174,7 +174,7 @@ def copy_store(
         sqlite3.Error: the source can't be read, or the copy can't be written.
     """
     part = target.with_name(f"{target.name}.part")
-    # A link with this name counts as well, even a link that leads nowhere.
+    # A symbolic link with the target's name also counts as an existing file, even a broken link.
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     remove_leftover(part)

@@ -1,6 +1,7 @@
 """The rows of broadcasts: their tables and SQL statements.
 
-An outcome is counted only if its statement changes a row. So an outcome that is written twice counts once.
+An outcome is counted only if its statement changes a row. So an outcome that is written twice is counted
+once.
 """
 
 from __future__ import annotations
@@ -139,7 +140,8 @@ class BroadcastTables:
             case Outcome.GONE:
                 statement = "UPDATE receivers SET gone = 1 WHERE n = ?1 AND position = ?2 AND gone = 0"
             case Outcome.AGAIN:
-                # Move the receiver to the end: behind `last`, and behind receivers that this write has moved.
+                # Move the receiver to the end: behind `last`, and behind the receivers that the same write
+                # has moved.
                 statement = (
                     "UPDATE receivers SET position = 1 + (SELECT max(place) FROM"
                     " (SELECT last AS place FROM broadcasts WHERE n = ?1"
@@ -165,7 +167,10 @@ class BroadcastTables:
             self._sql.execute("UPDATE broadcasts SET content = '' WHERE n = ?", (n,))
 
     def forget(self, chat_id: ChatId) -> int:
-        """Delete a chat's rows. Subtract 1 from the total of each broadcast where the chat has no outcome."""
+        """Delete a chat's rows.
+
+        Subtract 1 from the total of each broadcast that has no outcome for the chat.
+        """
         rows: list[tuple[int, int]] = self._sql.execute(
             "DELETE FROM receivers WHERE chat_id = ? RETURNING n, gone", (chat_id,)
         ).fetchall()

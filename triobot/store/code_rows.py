@@ -1,5 +1,5 @@
-"""The rows about the author's code: sources that ran, builds with the time of their first run, and the sites
-that records refer to.
+"""The rows about the author's code: sources that were loaded, builds with the time of their first start, and
+the sites that records refer to.
 
 A site's number is a hash of its content, so all processes use the same numbers, and an existing row never
 changes.
@@ -26,8 +26,8 @@ CREATE_CODE: Final = (
         last INTEGER,
         ends INTEGER
     )""",
-    # `seq`: number of the newest event when the build began to run. Conversations from before that time have
-    # numbers up to this number.
+    # `seq`: number of the newest event when the build was first started. Conversations from before that time
+    # have numbers up to this number.
     """CREATE TABLE deployed (
         at INTEGER PRIMARY KEY,
         build INTEGER NOT NULL,

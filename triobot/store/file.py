@@ -63,7 +63,7 @@ from .writer import Transactions
 _log: Final = logging.getLogger("triobot.store")
 
 _LOOKS_SECONDS: Final = 5.0
-# Number of backups that migrations leave beside a store; older backups are deleted.
+# Largest number of backups that migrations leave beside a store; older backups are deleted.
 _COPIES: Final = 3
 _LOG_STAYS_AT: Final = 16 * 1024 * 1024
 
@@ -71,13 +71,13 @@ _LOG_STAYS_AT: Final = 16 * 1024 * 1024
 _LOG_BEGINS_AT: Final = 11 * 1024 * 1024
 _ROOM_BESIDE: Final = 8
 
-# Linux caches the data of one write as one piece. A later write into this piece takes longer if the piece is
-# larger. In a file filled by writes of 1 MiB of zeros, the fourteen writes of a commit took 48 us; in a file
-# filled by writes of 64 KiB, 22 us.
+# Linux caches the data of one write as one piece. The larger the piece, the longer a later write into the
+# piece takes. In a file filled by writes of 1 MiB of zeros, the fourteen writes of a commit took 48 us; in a
+# file filled by writes of 64 KiB, 22 us.
 _ZEROS: Final = bytes(64 * 1024)
 
 # Replaces invalid UTF-8 by a character that no JSON and no name contains. So a damaged text causes an error
-# only in the code that parses this text.
+# only where code parses the text.
 codecs.register_error("triobot.void", lambda error: ("\x1a", cast("UnicodeDecodeError", error).end))
 _AS_TEXT: Final = methodcaller("decode", "utf-8", "triobot.void")
 
@@ -88,9 +88,10 @@ class StoreFile:
 
     Attributes:
         connection: used by the writer's batches and the steps of a copy, each under `turn`.
-        opening: facts about this run and the previous run.
-        visited: whether a tool has opened the file; a tool doesn't change the mark of the last clean stop.
-        notes: facts that the database doesn't have yet; after a kill, the next process reads these notes.
+        opening: facts about this process's use of the store, and about the previous process's.
+        visited: whether a tool has opened the file; a tool doesn't change the stored fact that the bot
+            stopped cleanly.
+        notes: facts that the database doesn't have yet; after a kill, the next process reads these facts.
         transactions: runs the writer's batches on the connection.
     """
 
@@ -153,7 +154,7 @@ class StoreFile:
             raise StoreCorruptError(f"{self.path} is damaged or is not a store: {found}") from error
 
     def erase_log(self) -> None:
-        """Remove deleted data from the log."""
+        """Remove deleted data from SQLite's write-ahead log."""
         with self.turn:
             self.check_open()
             self.transactions.checkpoint(erase=True)
@@ -244,9 +245,10 @@ def open_file(
 
 
 def grow_log(path: Path) -> None:
-    """Fill an empty log with zeros now: a commit that lengthens the log's file costs several times more.
+    """Fill an empty log with zeros, because a commit that lengthens the log's file takes several times
+    longer.
 
-    Reserving the space is not enough: the first write into reserved space costs as much as lengthening the
+    Reserving the space is not enough: the first write into reserved space takes as long as lengthening the
     file. SQLite treats zeros as an empty log, keeps the file's size, up to `journal_size_limit`, and writes
     from the beginning after each checkpoint. If the disk has little room, the file is not filled, and the log
     grows as needed.
@@ -347,7 +349,7 @@ def take_over(
     now: int,
     visit: bool = False,
 ) -> Opening:
-    """Count this run in a separate transaction, and allocate room for the notes; see `count_run`."""
+    """Count this process in a separate transaction, see `count_run`, and allocate room for its notes."""
     connection.execute("BEGIN IMMEDIATE")
     opening = count_run(connection, tables, notes, machine=machine, now=now, visit=visit)
     connection.execute("COMMIT")
@@ -361,15 +363,15 @@ def _prune_copies(path: Path) -> None:
     pattern = re.compile(re.escape(path.name) + r"\.schema-([0-9]{1,6})\.backup")
     copies = {int(found[1]): one for one in path.parent.iterdir() if (found := pattern.fullmatch(one.name))}
     for number in sorted(copies)[:-_COPIES]:
-        # A file that only has such a name, and is no database, is left alone.
+        # A file that has a backup's name, but is no database, is left alone.
         with suppress(FileExistsError):
             remove_leftover(copies[number])
 
 
 def _back_up(connection: sqlite3.Connection, path: Path, found: SchemaVersion, now: int) -> None:
     target = path.with_name(f"{path.name}.schema-{found.number}.backup")
-    # A copy that is left over from an earlier attempt isn't needed: the migration failed, so the store has
-    # all of the copy's data.
+    # A copy from an earlier attempt isn't needed: that migration failed, so the store still has all of the
+    # copy's data.
     try:
         remove_leftover(target)
         copy_store(connection, target, now)

@@ -42,7 +42,8 @@ class InlineWriter:
         """Return an empty mapping: there is no disk."""
         return {}
 
-    # A Ctrl-C in the middle of a job would leave the transaction open, or the stored row unannounced.
+    # A Ctrl-C in the middle of a job would leave the transaction open, or a stored row that was not
+    # announced.
     @trio.lowlevel.enable_ki_protection
     async def do(self, job: Job[R]) -> R:
         """Run a job, announce its answer and return the answer; see `Writer.do`.
@@ -62,7 +63,9 @@ class InlineWriter:
         return job.answer
 
     def note_answered(self, key: str) -> None:
-        """Store the answer at once; ignore a failure, because a kill before this call has the same effect."""
+        """Store at once that the delivery was answered; ignore a failure, which does the same harm as a kill
+        before this call.
+        """
         self._catch_up((key,), ())
 
     def note_consumed(self, seqs: Collection[int]) -> bool:

@@ -1,7 +1,7 @@
 """The rows of conversations, journals and effects.
 
-As in `statements`, the code runs in the worker thread inside a transaction. Every statement for an event
-finds its rows by a primary key or an index. Conversations that rest without a wake time are only in the index
+As in `statements`, the code is called in the worker thread inside a transaction. Every statement for an event
+finds its rows by a primary key or an index. Resting conversations without a wake time are only in the index
 by chat.
 """
 
@@ -50,9 +50,10 @@ FITS: Final = (
 """SQL condition: position ``?2`` is the end of the journal of conversation ``?1``, and the conversation has
 not ended.
 """
-# One statement finds the end of the journal, compares the position, and inserts. If the position is wrong,
-# `n` is null, and OR IGNORE skips the row. If the position is right, its key is always free. An INSERT with a
-# SELECT would need a temporary table for each row, because the SELECT reads the table of the INSERT.
+# One statement finds the end of the journal, compares the position, and inserts the row. If the position is
+# wrong, `n` is null, and OR IGNORE skips the row. If the position is right, no row with this key exists. An
+# INSERT with a SELECT would need a temporary table for each row, because the SELECT reads the table of the
+# INSERT.
 APPEND: Final = (
     "INSERT OR IGNORE INTO journal (conversation, n, size, records)"
     f" VALUES (?1, CASE WHEN {FITS} THEN ?2 END, ?3, ?4)"
@@ -171,7 +172,7 @@ class JournalTables:
         """Append records to many journals, as `apply` does for one journal.
 
         Raises:
-            OneByOneError: some records don't fit their journal.
+            OneByOneError: the position of some records isn't the end of their journal.
         """
         rows = [(one.conversation, one.position, len(one.records), "\n".join(one.records)) for one in writes]
         self._do_all(APPEND, rows)

@@ -3,8 +3,8 @@
 Before a process opens the database, the process locks a lock file beside the real path. The process keeps
 this lock until the database is closed. The kernel releases the lock when the process dies, however the
 process dies. The lock file is never deleted: a deletion would race with the next process that opens the lock
-file. The first line names the process that took the lock last. After this line come notes that survive the
-process, but not a crash of the machine; see `notes`.
+file. The first line names the process that took the lock last. The following bytes are notes that survive the
+process, but not a crash of the computer; see `notes`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from ..base.open_files import CAREFUL, OWNER_ONLY, is_root, read_at, restrict, w
 from ..errors import ConfigError, StoreLockedError
 from .notes import SLOT, Notes
 
-# On these filesystems, flock is local to one machine, emulated or absent, and fsync promises little.
+# On these filesystems, flock is local to one computer, emulated or absent, and fsync may not make data
+# durable.
 _FOREIGN: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "ceph", "lustre", "9p", "fuse", "fuseblk"}
 )
@@ -55,7 +56,7 @@ class FileLock:
 
 
 def take_lock(database: Path) -> FileLock:
-    """Lock the store at this real path; fail at once if another process has locked the store.
+    """Lock the store at this real path; raise at once if another process has locked the store.
 
     Raises:
         StoreLockedError: another process has the store open; names the file and the number of that process.
@@ -85,11 +86,11 @@ def take_lock(database: Path) -> FileLock:
 
 
 def locked(store: str, who: str = "", *, here: bool = False) -> StoreLockedError:
-    """Return the error for a store that is open already.
+    """Return the error for a store that a process has open already.
 
     Args:
         who: the process that has the store open, as text that begins with a comma.
-        here: whether this process has the store open.
+        here: whether the present process itself has the store open.
     """
     if here:
         return StoreLockedError(f"the store {store} is open in this process already; close it there first")
@@ -114,7 +115,9 @@ def _holder(fd: int) -> str:
 
 
 def give_to_owner(fd: int, database: Path) -> None:
-    """Give a file that root made beside a store to the store's owner, because the bot needs the file."""
+    """Change the owner of a file that root made beside a store to the store's owner: the bot needs
+    the file.
+    """
     if is_root():
         owner = (database if database.exists() else database.parent).stat()
         os.fchown(fd, owner.st_uid, owner.st_gid)
@@ -125,7 +128,7 @@ def lock_path(database: Path) -> Path:
 
 
 def machine_boot() -> str | None:
-    """Return the identity of this boot of the machine; None on systems other than Linux and macOS."""
+    """Return the identity of this boot of the computer; None on systems other than Linux and macOS."""
     if sys.platform == "darwin":
         return _boot_of_macos()
     try:

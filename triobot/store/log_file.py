@@ -1,12 +1,13 @@
 """The committed part of SQLite's write-ahead log, read as bytes. Pure, except for reads of an open file.
 
-A log is a head, followed by *entries*. Each entry is a header with a page number, followed by the page. All
-entries of a log have the two salts of the log's head. Entries with other salts are left over from an earlier
-log. The checksum of an entry covers this entry and all earlier entries. The last entry of a transaction
-contains the size of the database.
+A log is a head, followed by *entries*. Each entry is a header with a page number, followed by the page. Each
+entry of a log contains the same two random numbers as the log's head, the *salts*. Entries with other salts
+are left over from an earlier log in the same file. The checksum of an entry covers this entry and all earlier
+entries. The last entry of a transaction contains the size of the database.
 
 While no transaction is open, all entries with the right salts are committed, except the entries of a
-transaction that was rolled back. Such entries end without a commit, or with a checksum that doesn't match.
+transaction that was rolled back. The entries of such a transaction end without a commit, or with a checksum
+that doesn't match.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ..base.open_files import CAREFUL, read_at
 
 _HEAD: Final = 32
 _HEADER: Final = 24
-_MAGIC: Final = 0x377F0682  # first word of a log; one more if checksums are big-endian
+_MAGIC: Final = 0x377F0682  # first word of a log; larger by 1 if checksums are big-endian
 _AT_ONCE: Final = 64
 """Number of entries per read: a quarter of a megabyte."""
 

@@ -28,7 +28,7 @@ from .statements import Tables
 from .table_store import Store
 from .writer import Transactions
 
-# Data in memory never survives a boot of the machine, so one name for all boots is enough.
+# Data in memory never survives a boot of the computer, so one name for all boots is enough.
 _MACHINE: Final = "memory"
 _PLACE: Final = ":memory:"
 
@@ -59,7 +59,7 @@ class MemoryRows:
 
     Attributes:
         tables: the rows, for inspection while a store is open.
-        notes: the work slots, which name the conversations whose code is running.
+        notes: the work slots: the numbers of conversations with running code.
         sql: the database.
     """
 
@@ -73,7 +73,7 @@ class MemoryRows:
         self.tables = Tables(self.sql)
 
     def open(self, clock: WallClock, retention: Retention = RETENTION) -> Store:
-        """Open a store on these rows, as a new process of the bot would."""
+        """Open a store on these rows, as a new process of the bot would open its file."""
         self.tables = tables = Tables(self.sql)
         opening = take_over(self.sql, tables, self.notes, machine=_MACHINE, now=clock.now())
         tables.retention = retention
@@ -82,7 +82,7 @@ class MemoryRows:
         return Store(opening, self._writer, self.notes, clock, back_up=self._back_up)
 
     def close(self, now: int) -> None:
-        """Close the store, and record that its run ended cleanly."""
+        """Close the store, and store the fact that its process stopped cleanly."""
         assert self._writer is not None
         self._writer.close()
         put_meta(self.sql, "clean", str(now))
@@ -99,7 +99,9 @@ class MemoryRows:
         return other
 
     def crashed(self) -> None:
-        """Simulate a kill of the run that was closed: the next run finds no clean stop."""
+        """Simulate a kill of the process that closed the store: the next opening of the store finds no clean
+        stop.
+        """
         drop_meta(self.sql, "clean")
 
     async def _back_up(self, path: Path) -> None:
@@ -109,7 +111,9 @@ class MemoryRows:
 
 @cache
 def _empty() -> sqlite3.Connection:
-    """Make the empty store that each new store is copied from, in a tenth of the time of the migrations."""
+    """Make the empty store from which each new store is copied; a copy takes a tenth of the
+    migrations' time.
+    """
     sql = sqlite3.connect(_PLACE, isolation_level=None, check_same_thread=False)
     atexit.register(sql.close)
     for migration in MIGRATIONS:

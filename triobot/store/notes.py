@@ -2,10 +2,10 @@
 kill.
 
 There are three kinds: deliveries that were answered, inbox rows that were consumed, and the work slots
-(`triobot.seams.writes.WorkSlots`), which name the conversations whose code is running. A store in a file
-keeps all notes in its lock file, and writes the first two kinds to its database a moment later. A store in
-memory or on a server writes the first two kinds to its tables without a note. A store on a server keeps the
-work slots in a file on the bot's machine (`postgres.work_file`). A store in memory keeps the work slots in
+(`triobot.seams.writes.WorkSlots`): the numbers of conversations with running code. A store in a file keeps
+all notes in its lock file, and writes the first two kinds to its database a moment later. A store in memory
+or on a server writes the first two kinds to its tables without a note. A store on a server keeps the work
+slots in a file on the bot's computer (`postgres.work_file`). A store in memory keeps the work slots in
 memory, for tests that simulate a kill.
 """
 
@@ -25,13 +25,13 @@ from ..seams.writes import WORK_SLOTS, WorkSlots
 SLOT: Final = 128
 """Size in bytes of a line in a lock file: the first line names the process, each other line is one note."""
 
-# A bot answers fewer deliveries in a second than there are lines. A line is free again when the database has
-# the answer, much sooner than after a second.
+# The file has a line for each answered delivery, and more lines than a bot answers deliveries in a second. A
+# line is free again once the database has the same fact, which takes much less than a second.
 _LINES: Final = 4_096
 _LINE: Final = struct.Struct(f"{SLOT}s")
 
-# After the lines, on another page, the file has numbers: the work slots, the run's number, and the numbers of
-# consumed rows.
+# After the lines, on another page, the file has numbers: the work slots, the process's random number, and the
+# numbers of consumed rows.
 _NUMBERS: Final = -(-SLOT * (1 + _LINES) // mmap.PAGESIZE) * mmap.PAGESIZE
 _NUMBER: Final = struct.Struct("=q")
 _COUNT: Final = 512
@@ -47,10 +47,10 @@ class Notes:
     """Notes in a lock file.
 
     Notes are written through mapped memory, with neither an fsync nor a system call: the kernel keeps what a
-    process wrote, however the process dies. A crash of the machine loses the notes. This loss is harmless:
-    after a crash of the machine, it is unknown anyway whether the last answers were sent, and events may be
-    repeated. Disk space for the pages is allocated beforehand, because a write to a page without disk space
-    would kill the process. If the disk is full, the process writes no notes.
+    process wrote, however the process dies. A crash of the computer loses the notes. This loss is harmless:
+    after a crash of the computer, nothing proves whether the last answers were sent, so events may be
+    repeated in any case. Disk space for the pages is allocated beforehand, because a write to a page without
+    disk space would kill the process. If the disk is full, the process writes no notes.
 
     Used by one thread at a time.
 
@@ -71,7 +71,7 @@ class Notes:
     # --- notes of another process
 
     def answered_left(self) -> list[str]:
-        """Return the keys of answered deliveries in the file."""
+        """Return the keys of the answered deliveries that the file names."""
         told = read_at(self._fd, SLOT * _LINES, SLOT)
         lines = (told[at : at + SLOT].rstrip(b"\0") for at in range(0, len(told), SLOT))
         return [line.decode("utf-8", "replace") for line in lines if line]
@@ -82,9 +82,10 @@ class Notes:
         return numbers if any(numbers) else ()
 
     def consumed_left(self, run: int) -> list[int]:
-        """Return the consumed rows that the run with this number has noted in the file.
+        """Return the consumed rows that the file names, if the process with the number `run` wrote these
+        notes.
 
-        Notes of another run are ignored: these may be about another database that had the same path before.
+        Notes of another process are ignored: another database may have had the same path then.
         """
         numbers = self._read_numbers()
         return [seq for seq in numbers[_RUN + 1 :] if seq] if numbers[_RUN : _RUN + 1] == (run,) else []
@@ -95,27 +96,29 @@ class Notes:
         return tuple([number for (number,) in _NUMBER.iter_unpack(told[:whole])])
 
     def run_left(self) -> int:
-        """Return the number of the run that wrote the last notes; 0 if no run has used this file."""
+        """Return the number of the process that wrote the last notes; 0 if no process has used this file."""
         return next(iter(self._read_numbers()[_RUN : _RUN + 1]), 0)
 
     def log_left(self) -> tuple[str, int]:
-        """Return the word (`schema.LOG`) and the length of the log for which `note_log` was called last."""
+        """Return the word (`schema.LOG`) and the length of the log from the last call of `note_log`."""
         word, length = _LOG.unpack(read_at(self._fd, _LOG.size, _SIZE).ljust(_LOG.size, b"\0"))
         return word.hex(), length
 
     def note_log(self, log: Path, word: str) -> None:
         """Store a log's word and length durably, after the first commit of the log.
 
-        The commit is durable before the note, and the store file gets another word before SQLite restarts or
-        truncates the log. So, while the note and the file have the same word, the log must contain that
-        commit, whenever a kill or a power loss comes. A missing note proves nothing.
+        The commit is durable before the note is written. The store file gets another word before SQLite
+        restarts or truncates the log. So if the note and the store file have the same word after a kill or a
+        power loss, the log must contain that commit. A missing note doesn't prove that the log has no commit.
         """
         with suppress(OSError):
             write_at(self._fd, _LOG.pack(bytes.fromhex(word), log.stat().st_size), _SIZE)
             os.fsync(self._fd)
 
     def clear(self) -> None:
-        """Erase all notes in the file except the run's number; their disk space stays allocated."""
+        """Erase all notes in the file except the process's number; the disk space of the notes stays
+        allocated.
+        """
         run = self.run_left()
         with suppress(OSError):
             write_at(self._fd, bytes(max(os.fstat(self._fd).st_size - SLOT, 0)), SLOT)
@@ -125,13 +128,16 @@ class Notes:
     # --- notes of this process
 
     def begin(self, run: int) -> None:
-        """Allocate room for the notes of this run. If the allocation fails, this run writes no notes."""
+        """Allocate room for the notes of this process, which gets the number `run`.
+
+        If the allocation fails, this process writes no notes.
+        """
         try:
             _allot(self._fd)
             self._pages = mmap.mmap(self._fd, _SIZE)
         except (OSError, ValueError):
             with suppress(OSError):
-                os.ftruncate(self._fd, SLOT)  # otherwise, an older run's number would stand for this run
+                os.ftruncate(self._fd, SLOT)  # otherwise, the file would have the number of an older process
             return
         numbers = memoryview(self._pages)[_NUMBERS:].cast("q")
         numbers[_RUN] = run
@@ -149,7 +155,9 @@ class Notes:
         _LINE.pack_into(self._pages, at * SLOT, line)
 
     def note_consumed(self, seqs: Collection[int]) -> bool:
-        """Note all of these consumed rows, or none if the room is too small; return whether all are noted."""
+        """Note the numbers of all these consumed rows, or of no row if the room is too small; return whether
+        the rows are noted.
+        """
         if self._numbers is None or len(seqs) > len(self._free_numbers):
             return False
         for seq in seqs:
@@ -159,9 +167,9 @@ class Notes:
         return True
 
     def drop(self, keys: Collection[str], seqs: Collection[int]) -> None:
-        """Delete the notes of facts that the database has now.
+        """Delete the notes of these answered keys and consumed rows, which are now in the database.
 
-        A leftover note of an answer would also acknowledge a later delivery with an equal key.
+        After a kill, a leftover note of an answer would also acknowledge a later delivery with an equal key.
         """
         if self._pages is None or self._numbers is None:
             return
@@ -177,7 +185,7 @@ class Notes:
                 self._free_numbers.append(at)
 
     def noted(self) -> Sequence[str]:
-        """Return the answered keys that this process has noted, oldest first."""
+        """Return the keys of the answered deliveries that this process has noted, oldest first."""
         return list(self._lines)
 
     def close(self) -> None:

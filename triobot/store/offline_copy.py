@@ -1,8 +1,9 @@
-"""Copies of a store for inspection. No process has the store open, and the store itself is not changed.
+"""Copies of a closed store, made for inspection. No process has the store open, and the store itself is not
+changed.
 
 To read a store that has a log, SQLite must write files beside the store. Also, opening a store counts as a
 visit. So the files are copied unchanged, including the log and the notes of the last process. A shared lock
-prevents that a process opens the store meanwhile.
+prevents processes from opening the store during the copying.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A store's record of its own runs: the number of runs, and how the last run ended."""
+"""Facts that a store has about the processes that opened it: their number, and how the last process ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEAP: Final = 10**9
 
 
 def begin_epoch(sql: Sql, now: int, *, above: int = 0) -> None:
-    """Begin the next epoch after a restore or a failover, because the store may lack its latest data.
+    """Begin the next epoch, because after a restore or a failover the store may lack its latest data.
 
     Args:
         above: epoch of the store that a restored backup replaces; the new epoch is greater.
@@ -24,9 +24,9 @@ def begin_epoch(sql: Sql, now: int, *, above: int = 0) -> None:
     put_meta(sql, "epoch", str(max(above, int(get_meta(sql, "epoch") or 0)) + 1))
     put_meta(sql, "restored_at", str(now))
     put_meta(sql, "epoch_at", str(now))
-    # The run that was in progress at the time of the backup or failover counts as cleanly stopped.
+    # The process that had the store open at the time of the backup or failover counts as cleanly stopped.
     put_meta(sql, "clean", str(now))
-    # The notes and the log of that run don't belong to this store.
+    # The notes and the log of that process don't belong to this store.
     drop_meta(sql, "run")
     drop_meta(sql, LOG)
 
@@ -34,17 +34,18 @@ def begin_epoch(sql: Sql, now: int, *, above: int = 0) -> None:
 def count_run(
     sql: Sql, tables: Tables, notes: AnyNotes, *, machine: str | None, now: int, visit: bool = False
 ) -> Opening:
-    """Count this run in the open transaction, and delete the mark of a clean stop.
+    """Count this process in the open transaction, and delete the stored fact that the last process stopped
+    cleanly.
 
-    A visit keeps the mark for the bot's next run.
+    A visit by a tool keeps this fact for the bot's next process.
 
-    If the machine has not been restarted since the last run, the notes of that run are applied: the kernel
-    keeps what a process wrote, however the process ended. So a noted 200 counts as sent, and a noted row
-    counts as consumed. After a restart of the machine, or if the machine's boot is unknown, the notes are
+    If the computer has not been restarted since the last process, the notes of that process are applied: the
+    kernel keeps written data, however the process ended. So a noted 200 counts as sent, and a noted row
+    counts as consumed. After a restart of the computer, or if the computer's boot is unknown, the notes are
     ignored: consumed rows are read again, and after an unclean stop the last acknowledgements are revoked.
 
     Args:
-        machine: identity of this boot of the machine; None on a system without such an identity.
+        machine: identity of this boot of the computer; None on a system without such an identity.
     """
     names = ("boot", "unclean", "epoch", "epoch_at", "run")
     boot, unclean, epoch, epoch_at, run = (int(get_meta(sql, name) or 0) for name in names)
@@ -57,9 +58,9 @@ def count_run(
         tables.doubt_last_acknowledgements()
     noted: tuple[int, ...] = ()
     if same_boot and not clean:
-        # An earlier visit may have stored the work slots for the bot's next run.
+        # An earlier visit may have stored the work slots for the bot's next process.
         noted = notes.at_work_left() or tuple(map(int, (get_meta(sql, "at_work") or "").split()))
-    # Before a bot's first run, there was no run that could have crashed.
+    # Before a bot's first process, no process can have crashed.
     unclean = unclean + 1 if boot and not clean else 0
     put_meta(sql, "boot", str(boot + 1))
     if not visit:

@@ -82,7 +82,7 @@ _ALARM_COLUMNS: Final = "kind, key, text, first, last, count, told, acknowledged
 
 
 class MoneyTables:
-    """The payments and alarms of one store."""
+    """Rows of the payments and alarms in one store."""
 
     def __init__(self, connection: Sql) -> None:
         self._sql = connection
@@ -107,8 +107,8 @@ class MoneyTables:
 
     def _put(self, write: PutPayment) -> None:
         row = write.row
-        # Only a failure of these conditions raises StaleRowError, because the caller can then read the row
-        # again and retry.
+        # Only a failed WHERE condition of these statements raises StaleRowError: the caller can then read the
+        # row again and retry.
         if row.revision == 1:
             statement = (
                 f"INSERT INTO payments ({_COLUMNS})"
@@ -220,7 +220,9 @@ class MoneyTables:
         return [PaymentMove(*row) for row in rows]
 
     def totals(self, *, since: int, until: int) -> list[PaymentTotal]:
-        """Sum up, by day and group, the payments captured at or after `since` and before `until`."""
+        """Sum up, by day and group, the payments that were captured at or after `since` and before
+        `until`.
+        """
         rows: list[tuple[int, str, int, int]] = self._sql.execute(
             f"SELECT captured_at / {DAY}, grouped, count(*), sum(captured) FROM payments"
             " WHERE captured_at >= ? AND captured_at < ? GROUP BY 1, 2 ORDER BY 1, 2",

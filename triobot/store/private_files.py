@@ -54,7 +54,7 @@ def refuse_planted(path: Path) -> None:
 
 
 def remove_leftover(path: Path) -> None:
-    """Remove a database that an earlier attempt may have left unfinished; never remove another file.
+    """Remove a database that an earlier attempt may have left unfinished; leave any other file alone.
 
     Raises:
         FileExistsError: the file is not a database.
@@ -75,7 +75,9 @@ def remove_leftover(path: Path) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Create the file if needed, readable by its owner only; SQLite's companion files get the same mode."""
+    """Create the file if needed, readable by its owner only; SQLite gives its log and journal the same
+    mode.
+    """
     try:
         _check_and_restrict(path)
         for suffix in COMPANIONS:
@@ -105,7 +107,7 @@ def make_new(path: Path, *, beside: Path | None = None) -> None:
     """Create an empty file, readable by its owner only.
 
     Args:
-        beside: a store; if root makes the file, the file gets the store's owner.
+        beside: path of a store. If root makes the file, the file's owner is changed to the store's owner.
 
     Raises:
         FileExistsError: the file existed.

@@ -1,4 +1,6 @@
-"""Work on stores that no program has open: backups, checks, and restores. No running bot loads this module.
+"""Operations on stores that no program has open: backups, checks, and restores.
+
+No running bot loads this module.
 
 `restore_file` turns a backup into a store of the next *epoch*. All data of the backup belongs to an earlier
 epoch, because the bot's work between the backup and the restore is unknown. The restore skips many inbox
@@ -53,7 +55,7 @@ def back_up_file(path: Path, target: Path, now: int) -> None:
 
 
 def examine_file(path: Path) -> list[str]:
-    """Return the problems in a store, or a backup, that no program has open; change nothing.
+    """Return the problems in a store or a backup without changing the file, which no program has open.
 
     Raises: as `back_up_file`.
     """
@@ -74,7 +76,7 @@ def _check_backup(connection: sqlite3.Connection, backup: Path) -> None:
 def restore_file(backup: Path, path: Path, now: int) -> Path | None:
     """Turn a backup into the store at `path`, in the next epoch; return the new path of the previous store.
 
-    If the backup is incomplete, nothing changes. A bot refuses a store made from another bot's backup.
+    If the backup is incomplete, no file is changed. A bot refuses a store made from another bot's backup.
 
     Raises:
         ConfigError: `backup` doesn't exist, or is not a backup.
@@ -122,15 +124,17 @@ def _begin_epoch(copy: sqlite3.Connection, epoch: int, seq: int, now: int) -> No
     begin_epoch(copy, now, above=epoch)
     stop_after_restore(copy)
     drop_meta(copy, BACKUP)
-    # The store may have been copied to another address. The restored store replaces that copy too: like all
-    # work after the backup, the bot's work on the copy is unknown.
+    # The store may have been copied to another address. The restored store replaces the copy too: like all
+    # work after the backup, the bot's work in the copy is unknown.
     drop_meta(copy, MOVED)
     drop_meta(copy, COPIED)
     copy.execute("COMMIT")
 
 
 def _what_was_there(path: Path, lock: FileLock) -> tuple[int, int]:
-    """Return epoch and last inbox number of the store that the restore replaces; zeros if unreadable."""
+    """Return epoch and last inbox number of the store that the restore replaces; zeros if the store
+    can't be read.
+    """
     if not path.exists():
         return 0, 0
     try:
@@ -151,7 +155,8 @@ def _last_seq(connection: sqlite3.Connection) -> int:
 
 
 def _set_aside(path: Path) -> Path | None:
-    """Rename the existing store's files, and delete no file, because the backup may lack some of the data.
+    """Rename the existing store's files instead of deleting the files, because the backup may lack some
+    of the data.
 
     The log of the store is renamed first, even if there is no main file: SQLite would write a remaining log
     over the pages of the next store with this name.
@@ -173,7 +178,9 @@ def _set_aside(path: Path) -> Path | None:
 
 @contextmanager
 def _locked(path: Path, *, to_check: bool = False) -> Generator[sqlite3.Connection]:
-    """Lock and open a store that no program has open, without a migration and without counting a run."""
+    """Lock and open a store that no program has open, without a migration and without counting this
+    process.
+    """
     path = path.resolve()
     if not path.is_file():
         raise ConfigError(f"there is no store at {path}")

@@ -1,8 +1,8 @@
 """Decisions of a store: which events are redeliveries, and how long data is kept. Pure.
 
-The rule for redeliveries is documented at `triobot.seams.inbox.Arrival`. The platform repeats a request until
-the bot answers 200. Each callback has a unique id: for a week after a callback, every callback with the same
-id is dropped. A key from the author's code is remembered for `Retention.keys`.
+The rule for redeliveries is documented at `triobot.seams.inbox.Arrival`. The platform repeats a webhook
+request until the bot answers 200. Each callback has a unique id: for a week after a callback, every callback
+with the same id is dropped. A key that the author's code passes is remembered for `Retention.keys`.
 
 Other events have no id, and two equal events may both be real, such as the texts "yes" and "yes". So an equal
 event counts as a redelivery only within a minute of a delivery whose 200 was not fully written. Only accepted
@@ -14,8 +14,8 @@ knows the webhook's address can fill this table. So the table's size is limited:
 and old rows are deleted, except the first `FIRST_ROWS`.
 
 `Tally` counts the waiting events in memory, so that quota and statistics need no query. When a transaction
-fails, its counts must be undone too: the tally records every change until `settle`, and `undo` reverts the
-changes since a mark.
+fails, its counts must be undone too: the tally keeps a list of the changes since the last `settle`, and
+`undo` reverts the changes from a position of this list on.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REPEATED_WITHIN: Final = 60 * 1000
 """How long after an unacknowledged delivery an equal event counts as a redelivery; in milliseconds."""
 
 UNSURE_BEFORE_A_CRASH: Final = 1000
-"""Length of the period before a crash of the machine, in milliseconds. Acknowledgements from this period are
+"""Length of the period before a crash of the computer, in milliseconds. Acknowledgements from this period are
 revoked, because the kernel may not have sent the written 200."""
 
 NAMING: Final = "substr(key, instr(key, ':')) GLOB ':' || ?1 || ':*' OR key GLOB '*:' || ?1 || '/[0-9]*/*'"
@@ -80,8 +80,8 @@ def is_redelivery(arrival: Arrival, previous: AcceptedDelivery | None, known_for
 
 
 def names_chat(key: str, chat_id: ChatId) -> bool:
-    """Return whether a key belongs to an event of this chat, or to an event sent by a conversation of this
-    chat; see `NAMING`.
+    """Return whether `key` is the key of an event of this chat, or of an event that a conversation of
+    this chat sent; see `NAMING`.
     """
     _, _, rest = key.partition(":")
     return rest.startswith(f"{chat_id}:") or re.search(f":{chat_id}/[0-9]+/", key) is not None
@@ -90,7 +90,7 @@ def names_chat(key: str, chat_id: ChatId) -> bool:
 def as_kept(write: KeepRaw) -> KeepRaw:
     """Return the write in its stored form: truncated, and without characters that some databases can't store.
 
-    No request is refused here: a request that could not be parsed often has unreadable headers too.
+    Every request is accepted here: a request that could not be parsed often has unreadable headers too.
     """
     return KeepRaw(
         write.at, _storable(write.reason), _storable(write.content_type), write.body[:MOST_BYTES_A_ROW]
@@ -100,7 +100,7 @@ def as_kept(write: KeepRaw) -> KeepRaw:
 def overflows(rows: int, size: int) -> bool:
     """Return whether the store has too many unreadable requests.
 
-    If so, the caller deletes the oldest request after the first `FIRST_ROWS`. The first requests stay: these
+    If so, the caller deletes the oldest request except the first `FIRST_ROWS`. The first requests stay: these
     requests show how the trouble began.
     """
     return rows > MOST_ROWS or size > MOST_BYTES
@@ -112,7 +112,7 @@ def _storable(text: str) -> str:
 
 
 def tell_moved(writes: Sequence[Write]) -> None:
-    """Call `committed` of each MovePayment. To be called once the writes are durable."""
+    """Call the `committed` function of each MovePayment. To be called once the writes are durable."""
     for write in writes:
         if isinstance(write, MovePayment):
             write.committed()
@@ -121,18 +121,19 @@ def tell_moved(writes: Sequence[Write]) -> None:
 @final
 @guarded
 class Retention:
-    """How long a store keeps leftover rows, in milliseconds. With 0, rows are kept until the next sweep, for
-    a minute at most.
+    """How long a store keeps rows that are no longer needed, in milliseconds.
+
+    With 0, rows are kept until the next sweep, for a minute at most.
 
     Usually, an event is deleted when a conversation consumes the event, and a journal is deleted when its
-    conversation ends. These times apply to rows that stay longer.
+    conversation ends. The times of this class apply to rows that stay longer.
 
     Attributes:
         crashed: conversations that ended with an error, and their journals.
         ended: conversations that ended well and that the bot keeps on request.
         most_ended: maximum number of conversations that ended well; None for no limit.
         raw: requests that could not be parsed. The number of these requests is also limited.
-        keys: keys that code gives to its calls and signals. A second call with a kept key has no effect.
+        keys: keys that code passes to its calls and signals. A second call with a kept key has no effect.
     """
 
     crashed: int = 7 * DAY
@@ -169,7 +170,7 @@ class Tally:
         }
         self._chats: dict[ChatId, int] = {}
         self._begun: dict[ChatId, tuple[int, ...]] = {}
-        # Each change has four parts: a total or a chat, the number of rows, the number of bytes, and the
+        # Each change has four fields: a total or a chat, the number of rows, the number of bytes, and the
         # row's `seq` if the row has a `begun`. For a deleted row, the three numbers are negative.
         self.unsettled: list[tuple[Total | ChatId, int, int, int]] = []
         self.statistics = StoreStatistics(0, 0, 0, 0, 0)
@@ -213,11 +214,13 @@ class Tally:
         return None
 
     def mark(self) -> int:
-        """Return a mark for `undo`; the mark 0 stands for the last `settle`."""
+        """Return the present position in the list of changes, for `undo`; 0 is the position of the last
+        `settle`.
+        """
         return len(self.unsettled)
 
     def undo(self, mark: int = 0) -> None:
-        """Undo every change since `mark`."""
+        """Undo every change since the call of `mark` that returned this position."""
         for key, amount, bytes_, begun in reversed(self.unsettled[mark:]):
             if isinstance(key, str):
                 self._totals[key] -= amount

@@ -3,15 +3,15 @@
 A released migration is never edited; a change gets the next number. Each migration runs in one transaction,
 so a store always has the schema of one version. Each store names its `min_reader`: the number of the oldest
 schema whose code can still use the store. So a downgrade by one release works if the migrations only added
-something, and no data changed its form.
+tables or columns, and no stored value changed its form.
 
 The `meta` table stores facts about the store itself: its schema version, its bot, and whether the store is a
 copy of another store.
 
-Each store has a stamp from its creation on, because a store contains the conversations and the payments of
-one bot. If another bot, or the same bot on another platform, opened the store by accident, this bot would
-verify charges that it never made. The token itself is never stored, only a salted digest, which is enough to
-compare tokens.
+Each store has a stamp (the platform and the bot) from its creation on, because a store contains the
+conversations and the payments of one bot. If another bot, or the same bot on another platform, opened the
+store by accident, that bot would verify charges that it never made. The token itself is never stored, only a
+salted digest, which is enough to compare tokens.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Migration:
         number: counts from 1 without gaps.
         release: the first release of triobot with this migration.
         min_reader: the oldest schema whose code can use a store with this migration.
-        statements: run in this order, in one transaction.
+        statements: SQL statements, executed in this order in one transaction.
     """
 
     number: int
@@ -131,7 +131,7 @@ class Migration:
 
 
 # If a migration changes the form of journals, recorded values or the ledger's rows, its `min_reader` is its
-# own number. Older code then refuses the store at the start, and doesn't fail in the middle of a turn.
+# own number. Older code then refuses the store at the start, instead of failing in the middle of a turn.
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(
         number=1,
@@ -148,7 +148,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
                 body BLOB NOT NULL,
                 begun TEXT
             )""",
-            # The index leaves out rows with `begun`: `Tally.begun` has the numbers of these rows.
+            # The index leaves out rows with `begun`, because `Tally.begun` returns the numbers of these rows.
             "CREATE INDEX inbox_waiting ON inbox (chat_id, seq) WHERE begun IS NULL",
             # The last accepted delivery of each key; `acknowledged` is the wall time of the 200, or null.
             """CREATE TABLE deliveries (
@@ -271,7 +271,7 @@ def read_version(connection: sqlite3.Connection) -> SchemaVersion | None:
 
 
 def stored_version(connection: Sql) -> SchemaVersion | None:
-    """Read the schema version from a store's facts; None if the facts are missing."""
+    """Read the schema version from a store's `meta` table; None if the table has no version."""
     number, reader, release = (
         get_meta(connection, name) for name in ("schema", "min_reader", "min_reader_release")
     )
@@ -281,7 +281,7 @@ def stored_version(connection: Sql) -> SchemaVersion | None:
 
 
 def run_migration(connection: sqlite3.Connection, migration: Migration, known: Sequence[Migration]) -> None:
-    """Run one migration in the open transaction."""
+    """Execute one migration in the open transaction."""
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     for statement in migration.statements:
         connection.execute(statement)
@@ -314,9 +314,9 @@ def drop_meta(connection: Sql, name: str) -> None:
 
 
 def note_that_log_began(connection: sqlite3.Connection) -> None:
-    """Append ``+`` to the LOG fact. To be called before any other write.
+    """Append ``+`` to the word of the log, the fact `LOG`. To be called before any other write.
 
-    When the connection is closed, SQLite's own checkpoint moves the fact into the file.
+    When the connection is closed, SQLite's own checkpoint moves the changed fact into the main file.
     """
     if (mark := get_meta(connection, LOG)) is not None:
         put_meta(connection, LOG, f"{mark}+")
@@ -330,7 +330,8 @@ def check_identity(connection: sqlite3.Connection, path: Path) -> None:
     """
     identity: tuple[int] = connection.execute("PRAGMA application_id").fetchone()
     tables: tuple[int] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    # A kill during a store's creation leaves a database with neither id nor tables.
+    # If the process is killed while it creates a store, the database has neither an application id nor
+    # tables.
     if identity[0] != APPLICATION_ID and (identity[0] or tables[0]):
         raise StoreCorruptError(f"{path} is a database of another program, and was left alone")
 
@@ -349,7 +350,7 @@ def check_original(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def check_whole(connection: Sql, name: object, copying: Copying | None = None) -> None:
-    """Require that a store is complete and was not replaced by a copy.
+    """Require that a store is complete, and that no copy has replaced the store.
 
     Other rules apply for `triobot store copy`: the source may have been replaced already, and the target must
     be a copy.

@@ -1,11 +1,11 @@
-"""The clock of a bot with a store on a server: the server's time of day, the same for all machines.
+"""The clock of a bot with a store on a server: the server's time of day, the same for all computers.
 
-When work moves to another machine, that machine gets the deadlines in the store. If each machine used its own
-clock, a machine with a wrong clock would leave wrong times for the next machine. So a process reads the
+When work moves to another computer, that computer gets the deadlines in the store. If each computer used its
+own clock, a computer with a wrong clock would leave wrong times for the next computer. So a process reads the
 server's time of day every few seconds, and uses a steady clock in between.
 
-The machine's own clock is compared with the server's, because the bot's code and the check of certificates
-may read the machine's clock.
+The computer's own clock is compared with the server's, because the bot's code and the check of certificates
+may read the computer's clock.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, final
 from ..base.clock import Steady, WallClock, steady_time
 
 MOST: Final = 2_000
-"""Largest tolerated difference between a machine's clock and the server's, in milliseconds."""
+"""Largest tolerated difference between a computer's clock and the server's, in milliseconds."""
 RIGHT_AGAIN: Final = 1_000
 """Difference in milliseconds below which a wrong clock counts as right again. The number is less than `MOST`,
 so that a clock that differs by about `MOST` is reported only once."""
@@ -27,11 +27,11 @@ class ServerClock:
     """The time of day of the database's server; implements `triobot.base.clock.WallClock`.
 
     Args:
-        own: this machine's clock.
+        own: this computer's clock.
 
     Attributes:
-        differs: number of milliseconds by which the machine's own clock is certainly ahead of the server's
-            clock; negative if the own clock is behind; 0 for a right clock.
+        differs: smallest possible number of milliseconds by which the computer's own clock is ahead of the
+            server's clock; negative if the own clock is behind; 0 while the difference is tolerated.
     """
 
     def __init__(self, own: WallClock) -> None:
@@ -50,9 +50,11 @@ class ServerClock:
         return self._steady()
 
     def heard(self, asked: int, server: int, heard: int) -> None:
-        """Add a reading of the server's clock, made between the steady times `asked` and `heard`.
+        """Process the server's time of day, which the server read between the steady times `asked` and
+        `heard`.
 
-        The known offset changes only if this reading rules the offset out: a slow answer gives wide bounds.
+        The known offset between the clocks changes only if it contradicts this time: after a slow answer,
+        many offsets are possible.
         """
         least, most = server - heard, server - asked
         known = least + (most - least) // 2 if self._between is None else self._between

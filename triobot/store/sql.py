@@ -1,4 +1,5 @@
-"""The subset of SQLite's connection that the tables use; other engines implement this subset.
+"""The methods of SQLite's connection that the tables use; other databases' sessions implement the same
+methods.
 
 The statements run on both SQLite and PostgreSQL: they use ``ON CONFLICT`` and not ``OR REPLACE``, and no
 two-argument ``max``. A number that stands for a boolean is compared with 1. A column that ``DO UPDATE`` reads
@@ -28,17 +29,21 @@ class Cursor(Protocol):
 
 
 class Sql(Protocol):
-    """Runs statements with ``?`` or ``?1`` as placeholders."""
+    """Executes statements with ``?`` or ``?1`` as placeholders."""
 
     def execute(self, statement: str, values: Sequence[Any] = ..., /) -> Cursor: ...
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> Cursor:
-        """Run one statement for each row; `Cursor.rowcount` is the sum over all rows."""
+        """Execute one statement once for each row of values; `Cursor.rowcount` is the sum over all
+        executions.
+        """
         ...
 
 
 def as_text(columns: str) -> str:
-    """Return SQL that reads these columns as texts, even if a damaged row has values of other types."""
+    """Return SQL for these columns converted to texts, because a damaged row may have values of other
+    types.
+    """
     return ", ".join(f"CAST({column} AS TEXT)" for column in columns.split(", "))
 
 

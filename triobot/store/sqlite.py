@@ -1,7 +1,7 @@
 """The default store: one SQLite file, one connection, one writer, group commit.
 
-The module `file` opens a file. The module `table_store` contains the store, and the function that serves an
-open store.
+The module `file` opens and closes the file. The module `table_store` contains the store, and the function
+that serves an open store.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ async def open_sqlite(
         clock: the time of day.
         migrations: the schema; for tests.
         retention: how long the store keeps data that is no longer needed.
-        visit: whether a tool, and not the bot, opens the store. A visit doesn't change the record of the
-            bot's last stop.
+        visit: whether a tool, and not the bot, opens the store. A visit doesn't change the stored facts about
+            the bot's last stop.
 
     Raises:
         StoreLockedError: another process has the store open. Names the file.
@@ -70,7 +70,7 @@ async def open_sqlite(
             yield store
         except Exception as error:
             if not all(isinstance(one, StoreError | ConfigError | trio.Cancelled) for one in leaves(error)):
-                with trio.CancelScope(shield=True):  # takes a few seconds at most
+                with trio.CancelScope(shield=True):  # the check takes a few seconds at most
                     await trio.to_thread.run_sync(file.check_rows, error)
             raise
 

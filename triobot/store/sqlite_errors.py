@@ -51,7 +51,7 @@ def damage_of(error: Exception, *, reading: bool = False) -> str | None:
     cause.
 
     Args:
-        reading: whether only stored data, and no caller's value, can have caused the error.
+        reading: whether only stored data can have caused the error, and no value of a caller.
     """
     if code_of(error) in _DAMAGED:
         return str(error)

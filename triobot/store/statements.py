@@ -1,11 +1,12 @@
-"""The store's rows: all SQL statements that read or write them, and counts of the rows.
+"""The store's rows: the SQL statements that read or write these rows, and counts of the rows.
 
 The code runs in the worker thread, inside the transaction that `Transactions` has opened. A new kind of write
 needs one method here and one line in `apply`. The writes of journals, payments and broadcasts are in other
 modules.
 
-The cost of an event must not grow with the number of resting conversations. So every statement for an event
-finds its rows by a primary key, or by an index that leaves out the resting conversations.
+The cost of an event must not grow with the number of resting conversations. So each statement that is
+executed for every event finds its rows by a primary key, or by an index that leaves out the resting
+conversations.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ NOTE_NEW: Final = f"{_NOTE} DO NOTHING"
 NOTE_AGAIN: Final = f"{_NOTE} DO UPDATE SET at = excluded.at, once = excluded.once, acknowledged = NULL"
 TAKE_IN: Final = "INSERT INTO inbox (seq, chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?, ?)"
 # SQLite updates `sqlite_sequence` only if a new row's number exceeds the stored number. So this statement
-# raises the stored number for many events at once, and each of these events writes one page less. If the
-# raised number is lost, the events only write these pages again.
+# raises the stored number for many later events at once, and each of these events writes one page less. If
+# the raised number is lost by a rollback, the only harm is that the events write these pages.
 SET_ASIDE: Final = "UPDATE sqlite_sequence SET seq = ? WHERE name = 'inbox'"
 _SET_ASIDE: Final = 64
 # One DELETE with RETURNING takes 1.5 to 2.5 times as long as these two statements.
@@ -63,14 +64,14 @@ _CHATS: Final = 16_384
 _SWEPT: Final = 5_000
 SWEEP_AFTER: Final = 256
 """Number of new deliveries after which a sweep of deliveries is due."""
-_LOOKED_AT: Final = 4  # rows checked per new delivery, so that at most a quarter of all rows is outdated
+_LOOKED_AT: Final = 4  # rows checked per new delivery: at most a quarter of all rows is then outdated
 _SWEPT_TO: Final = "swept_to"  # name of the fact that stores the last key of the previous sweep
 _OF_CODE: Final = "(" + " OR ".join([f"key LIKE '{word}%'" for word in OF_CODE]) + ")"
 _OLD: Final = (
     f"(once = 1 AND NOT {_OF_CODE} AND at < ? OR once = 1 AND {_OF_CODE} AND at < ? OR once = 0 AND at < ?)"
 )
 _BY_NUMBER: Final = attrgetter("seq")
-_ALIVE_EVERY: Final = 200  # milliseconds between two stored times; each costs its transaction one more page
+_ALIVE_EVERY: Final = 200  # milliseconds between two stored times; to store a time writes one more page
 
 
 class Tables:
@@ -88,9 +89,9 @@ class Tables:
         self.journals = JournalTables(connection, self.tally, self._read_last_seq)
         self.money = MoneyTables(connection)
         self.broadcasts = BroadcastTables(connection)
-        # The sender of each chat with a single known sender.
+        # The sender's id, for each chat with a single known sender.
         self._alone: dict[ChatId, SenderId] = {}
-        # Consumed rows that may still be in the table.
+        # Consumed inbox rows that may still be in the table.
         self._unread: Collection[int] = ()
         self._alive_at = 0
         self._last_seq: int | None = None
@@ -115,7 +116,7 @@ class Tables:
         seq = self._next_seq()
         row = InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun)
         self.tally.count_event(chat_id, size, seq if begun is not None else 0)
-        # sqlite3 searches an adapter for each bytes object, but not for a bytearray.
+        # For each bytes object, but not for a bytearray, sqlite3 searches for an adapter function.
         body = bytearray(arrival.body)
         self._sql.execute(TAKE_IN, (seq, chat_id, arrival.at, arrival.content_type, body, begun))
         return row
@@ -130,7 +131,7 @@ class Tables:
         return False, False, admit_begun(beginning(partial(self.data, arrival.chat_id)))
 
     def _read_last_seq(self) -> int:
-        """Return the largest number that an event has ever had."""
+        """Return the largest number that any event of this store has ever had."""
         if self._last_seq is None:
             found: tuple[int] | None = self._sql.execute(
                 "SELECT seq FROM sqlite_sequence WHERE name = 'inbox'"
@@ -152,9 +153,9 @@ class Tables:
         self._alive_at = 0  # the time that `note_alive` stored last may be rolled back
 
     def apply_all(self, writes: Sequence[Write]) -> None:
-        """Apply these writes, with one statement for all writes of a frequent kind.
+        """Apply these writes; all writes of one frequent kind share one statement.
 
-        The order of writes of different frequent kinds may change, because these kinds are in different
+        Writes of different frequent kinds may change their order, because these kinds write to different
         tables.
 
         Raises:
@@ -237,8 +238,7 @@ class Tables:
     def sweep(self, now: int) -> None:
         """Delete old rows, up to a limit that keeps the batch short."""
         self._sweep_deliveries(now, _SWEPT)
-        # Store the last checked key: otherwise, a process that often restarts would check only the first
-        # rows.
+        # Store the last checked key: otherwise, a bot that often restarts would check only the first rows.
         self._sql.execute(PUT_META, (_SWEPT_TO, self._swept_to or ""))
         raw: list[tuple[int]] = self._sql.execute(
             "DELETE FROM raw WHERE at < ? RETURNING length(body)", (now - self.retention.raw,)
@@ -277,16 +277,16 @@ class Tables:
         self._swept_to = "" if end is None else end[0]
 
     def note_alive(self, now: int) -> None:
-        """Store the current time. If the machine crashes, the crash was later than this time."""
+        """Store the current time. If the computer crashes, this time proves that the crash was later."""
         self._alive_at = now
         self._sql.execute(PUT_META, ("alive", str(now)))
 
     def doubt_last_acknowledgements(self) -> None:
-        """After a crash of the machine, revoke the acknowledgements of the last second before the crash.
+        """After a crash of the computer, revoke the acknowledgements of the last second before the crash.
 
-        The exact time of the crash is unknown, but later than the last time that `note_alive` stored. So all
-        acknowledgements since one second before this stored time are revoked. In a store without such a time,
-        the time of the newest delivery stands in.
+        The exact time of the crash is unknown, but is later than the last time that `note_alive` stored. So
+        all acknowledgements since one second before this stored time are revoked. In a store without a stored
+        time, the time of the newest delivery is used.
         """
         alive = get_meta(self._sql, "alive")
         self._sql.execute(
@@ -297,11 +297,15 @@ class Tables:
         )
 
     def read_no_more(self, consumed: Collection[int]) -> None:
-        """Exclude exactly these rows from all reads, even if the rows can't be deleted."""
+        """From now on, exclude exactly these consumed rows from all reads, even if the rows can't be
+        deleted.
+        """
         self._unread = consumed
 
     def catch_up(self, answered: Collection[str], consumed: Collection[int], now: int) -> None:
-        """Write noted facts to the tables: mark answered deliveries, and delete consumed rows."""
+        """Write noted facts to the tables: set answered deliveries to acknowledged, and delete consumed
+        rows.
+        """
         if consumed:
             self._consume(consumed)
         if answered:
@@ -356,7 +360,10 @@ class Tables:
             )
 
     def _is_new(self, arrival: Arrival, *, noting: bool) -> bool:
-        """Return whether an arrival is new to the store. With `noting`, also store a new arrival's key."""
+        """Return whether `arrival` is a new event and no redelivery.
+
+        With `noting`, also store the key of a new event.
+        """
         if arrival.key is None:
             return True
         delivery = (arrival.key, arrival.at, int(arrival.once))
@@ -377,7 +384,9 @@ class Tables:
         return None if row is None else AcceptedDelivery(at=row[0], acknowledged=bool(row[1]))
 
     def _is_group(self, arrival: Arrival) -> bool:
-        """Store the sender; return whether the chat has ever had two different senders."""
+        """Store the event's sender; return whether the store has ever seen two different senders in the
+        chat.
+        """
         chat_id, sender_id = arrival.chat_id, arrival.sender_id
         known = self._alone.get(chat_id)
         if known is not None and sender_id in (None, known):
@@ -410,7 +419,7 @@ class Tables:
         self._alone.pop(chat_id, None)
         values = self._sql.execute("DELETE FROM data WHERE chat_id = ?", (chat_id,)).rowcount
         others = self._sql.execute("DELETE FROM senders WHERE chat_id = ?", (chat_id,)).rowcount
-        # The chat of an unreadable request isn't known: delete each unreadable request that contains this
+        # The chat of an unreadable request isn't known. So delete each unreadable request that contains this
         # chat's number.
         raw: list[tuple[int]] = self._sql.execute(
             "DELETE FROM raw WHERE instr(body, CAST(? AS BLOB)) RETURNING length(body)", (str(chat_id),)
@@ -481,7 +490,7 @@ class Tables:
 
     def count_everything(self) -> None:
         """Fill the tally from the rows; once, when the store is opened."""
-        self.tally.clear()  # the tally is not empty: the notes of the previous run have changed it
+        self.tally.clear()  # not empty: the notes of the previous process have changed the counts
         events: list[tuple[int, int, int]] = self._sql.execute(
             "SELECT chat_id, length(body), CASE WHEN begun IS NULL THEN 0 ELSE seq END FROM inbox"
         ).fetchall()

@@ -1,7 +1,7 @@
-"""The store: one interface for all engines, and the function that runs an open store's writer.
+"""The store: one interface for all databases, and the function that runs an open store's writer.
 
-Other modules decide whether an arrival is a redelivery and whether the inbox has room (`rules`), how a
-transaction fails (`writer`), and how a store is opened (`file` and others).
+Other modules decide whether an event is a redelivery and whether the inbox has room (`rules`), handle failed
+transactions (`writer`), and open a store (`file` and others).
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ T = TypeVar("T")
 
 
 class Read(Protocol):
-    """Runs a function on the tables, and returns its result."""
+    """A function that calls another function with the tables in the writer's thread, and returns the
+    result.
+    """
 
     def __call__(self, work: Callable[[Tables], R], /) -> Awaitable[R]: ...
 
@@ -58,8 +60,10 @@ class _Reads:
 def _reads(
     part: Callable[[Tables], T], method: Callable[Concatenate[T, P], R]
 ) -> Callable[Concatenate[_Reads, P], Awaitable[R]]:
-    """Return a query that calls a method of one part of the tables, in the writer's thread."""
-    name = method.__name__  # called by name, because a subclass or a test may override the method
+    """Return a query: an async method that calls `method` of one group of the tables, in the writer's
+    thread.
+    """
+    name = method.__name__  # looked up by name, because a subclass or a test may override the method
 
     async def read(self: _Reads, /, *given: P.args, **named: P.kwargs) -> R:
         def work(tables: Tables) -> R:
@@ -136,7 +140,7 @@ class Opened(Served, Protocol):
 
     @property
     def opening(self) -> Opening:
-        """Facts about this run and the previous run."""
+        """Facts about this process's use of the store, and about the previous process's."""
         ...
 
     def close(self, *, clean: bool, now: int) -> None:
@@ -163,9 +167,9 @@ async def serve(
 
     Args:
         held: as `Store.held`.
-        on_loss: called once, with a function; a thread must call this function when another process has taken
-            the store.
-        on_end: called when the block has ended, before the remaining jobs are finished.
+        on_loss: registers a function, which a thread must call when another process has taken the store;
+            `on_loss` is called once.
+        on_end: called at the end of the block, before the remaining jobs are finished.
         news: as `Store.news`.
 
     Raises: the store's error, if the store breaks; the block is cancelled then.
@@ -200,9 +204,8 @@ async def serve(
             writer.close()
             opened.notes.close()
     try:
-        with trio.CancelScope(shield=True):  # the store must be closed even in a cancelled program
-            # A work slot that is still set means that the author's code has ended the process: this stop
-            # isn't clean.
+        with trio.CancelScope(shield=True):  # the store must be closed even in a cancelled program;
+            # If a work slot is still set, the author's code has ended the process, so the stop isn't clean.
             clean = writer.unharmed and not opened.notes.at_work_left()
             await trio.to_thread.run_sync(partial(opened.close, clean=clean, now=clock.now()))
     finally:
@@ -216,7 +219,7 @@ async def serve(
 class Store(_Reads):
     """State that outlives the process.
 
-    Methods that write return once the write is durable. The `note_` methods return at once.
+    A method that writes returns once the write is durable. The `note_` methods return at once.
 
     Raises, from every method: StoreFullError: nothing of this call was stored; repeat the call once there is
     room. StoreCorruptError: the file is damaged, or its disk failed in the middle of a commit, which may or
@@ -231,14 +234,14 @@ class Store(_Reads):
     Cancellation: an accepted write takes effect whether or not its caller still waits.
 
     Args:
-        opening: facts about this run.
+        opening: facts about this process's use of the store.
         writer: runs functions on the tables.
-        notes: facts that outlive the process and aren't in the tables.
+        notes: facts that survive a kill of the process and aren't in the tables yet.
         clock: the time of day.
         back_up: copies the store into a file.
 
     Attributes:
-        read: runs a function that changes no row.
+        read: calls a function that changes no row with the tables.
         payments, alarms, broadcasts, code: queries of payments, alarms, broadcasts and the author's code.
         held: returns the number of seconds for which the store will certainly still belong to this process.
             While the number is 0, the process must begin no work that other programs can observe. None: the
@@ -248,8 +251,8 @@ class Store(_Reads):
             their events from the inbox, in the order of the rows.
         note_answered, note_consumed, statistics: methods of the writer; see `triobot.store.writer.Writer`.
         at_work: the work slots: numbers of the conversations or events whose code is running. Setting a slot
-            never waits. The slots survive a kill of the process, but not a restart of the machine. After a
-            kill, the next run finds the numbers in `Opening.at_work`.
+            never waits. The slots survive a kill of the process, but not a restart of the computer. After a
+            kill, the next process finds the numbers in `Opening.at_work`.
     """
 
     def __init__(
@@ -301,8 +304,8 @@ class Store(_Reads):
             beginning: starts a conversation with the event. Called only if the chat is at rest: no other
                 event waits, the chat has no conversation, and the chat is not a group. The argument of
                 `beginning` is a function that returns all data of the chat. The result of `beginning` is
-                stored as `InboxRow.begun`. Called inside the transaction, before the row exists, maybe in
-                another thread, maybe several times. Must be fast; only the last call counts.
+                stored as `InboxRow.begun`. Called inside the transaction, before the row exists, possibly in
+                another thread and several times. Must be fast; the result of the last call is used.
             on_commit: called after the row is durable, but before this call returns and before the row can be
                 read. Called in the order of the rows' `seq`, even if the caller has stopped waiting. Must be
                 fast and must not raise.
@@ -351,7 +354,7 @@ class Store(_Reads):
     # --- conversations
 
     def opening(self) -> Opening:
-        """Return facts about this run of the program and the previous run."""
+        """Return facts about this process's use of the store, and about the previous process's."""
         return self._opening
 
     conversations = _reads(_journals, JournalTables.conversations)
@@ -364,7 +367,7 @@ class Store(_Reads):
     unknown_effects = _reads(_journals, JournalTables.unknown_effects)
 
     async def forget(self, chat_id: ChatId) -> Forgotten:
-        """Delete all data of a chat, so that no trace of it stays in the file.
+        """Delete all data of a chat, and erase the deleted data from the file too.
 
         No conversation of the chat may be running: the next write of such a conversation raises
         JournalConflictError.
@@ -393,12 +396,14 @@ class Store(_Reads):
     async def check(self) -> None:
         """Write and fsync the current time.
 
-        A success proves that the store is writable. After a crash of the machine, the stored time proves that
-        the crash came later.
+        A success proves that the store is writable. After a crash of the computer, the stored time proves
+        that the crash was later.
         """
         now = self._clock.now()
         await self._writer.do(AskedJob(lambda tables: tables.note_alive(now), writes=True))
 
     def latencies(self) -> Mapping[str, Latencies]:
-        """Return batch latencies by ``write`` and ``read``, without waiting; empty for a store in memory."""
+        """Return the latencies of batches, under the keys ``write`` and ``read``, without waiting;
+        empty for a store in memory.
+        """
         return self._writer.latencies()

@@ -2,31 +2,33 @@
 
 Callers pass jobs to the writer. At most 512 jobs wait for a batch; further callers wait for room. All waiting
 jobs run as one batch in a worker thread: one transaction, one fsync. Meanwhile the next batch collects jobs,
-so no caller waits for a timer. While the thread is idle, a lone caller begins a batch in its own task. If
-several callers shared the last batch, the next batch begins one pass of the event loop later, so that other
-callers can join this batch. The writer's task waits for the thread, and then wakes the callers' tasks.
+so no caller waits for a timer. If the thread is idle and only one caller has a job, this caller's task begins
+the batch. If several callers shared the last batch, the next batch begins one iteration of the event loop
+later, so that other callers can join the batch. The writer's task waits for the thread, and then wakes the
+callers' tasks.
 
-The writer's task is shielded. An accepted job is finished even while the program is being cancelled, because
-its caller may have made a promise that depends on the job, or another transaction may build on the job. The
-task ends when the writer is closed and no job waits. `GRACE` seconds after the close, the task fails the
-remaining jobs. These seconds are real time, because a thread that waits for a dying disk doesn't follow a
-virtual clock.
+The writer's task is shielded. An accepted job is finished even while the program is being cancelled. Its
+caller may have made a promise that depends on the job, or a later transaction may depend on the job. The task
+ends when the writer is closed and no job waits. `GRACE` seconds after the close, the task fails the remaining
+jobs. These seconds are real time, because a thread that waits for a dying disk doesn't follow a virtual
+clock.
 
 Two kinds of facts have no waiting caller: deliveries that were answered, and inbox rows that were consumed.
 These facts are written at once as notes, which survive a kill of the process (`notes`). The next batch writes
-the same facts to the database, as a `Noted` job among the other jobs. A job queued after a `Noted` job sees
-the changes of the `Noted` job. If the `Noted` job fails, later jobs that write fail too. New facts join the
-last `Noted` job even if events are queued after this job, so that a batch has few `Noted` jobs. These events
-also fail if the `Noted` job fails. But an answer doesn't join a `Noted` job that is queued before an event
-with the same key: this event came before the answer, and must count as a redelivery.
+the same facts to the database, as a `Noted` job among the other jobs. A job that is queued after a `Noted`
+job sees the changes of the `Noted` job. If the `Noted` job fails, later jobs that write fail too. To keep the
+number of `Noted` jobs in a batch small, new facts join the last `Noted` job even if events are queued after
+this job. So these events also fail if the `Noted` job fails. But an answered delivery doesn't join a `Noted`
+job that is queued before an event with the same key: the event came before the answer was written, and must
+count as a redelivery.
 
 A store in memory has no task, no thread and no batches: `inline` runs each job in its caller's task.
 
 If one caller's job fails, the whole batch is rolled back and run again with a savepoint for each job, so that
 the failure affects this caller alone. But a full disk or a failed write may end the *whole* transaction, not
-just the savepoint. Without a check, the writer would then write the following rows outside a transaction, and
-their events would be answered 200. So after every error, the writer checks whether the transaction is still
-open. If not, all jobs are run again, each in a separate transaction.
+just the savepoint. Without a check, the writer would write the following rows outside a transaction, and the
+bot would answer their events with 200. So after every error, the writer checks whether the transaction is
+still open. If the transaction is closed, all jobs are run again, each in a separate transaction.
 
 A failed COMMIT is different. If the disk refused the fsync, the content of the disk is unknown, and a second
 fsync of the same file may report success for pages that were lost. So after a failed COMMIT, the store is
@@ -71,20 +73,20 @@ _log: Final = logging.getLogger("triobot.store")
 MOST_IN_A_BATCH: Final = 512
 GRACE: Final = 30.0
 
-# Longest time that a `Noted` job waits for another job, to share that job's commit. On a busy bot, an event
-# comes sooner. If the power fails during this pause, the last messages may be sent twice.
+# Longest time for which a `Noted` job waits for another job, to share that job's commit. On a busy bot, an
+# event comes sooner. If the power fails during this wait, the last messages may be sent twice.
 _PAUSE_SECONDS: Final = 0.02
 _REPEAT_SECONDS: Final = 1.0
 
-# If no answer comes for this long, the writer stores the time. The stored time proves that the machine was up
-# a second after the last answer, so that a later crash doesn't revoke this answer.
+# If no delivery is answered for this long, the writer stores the time. The stored time proves that the
+# computer was up a second after the last answer, so that a later crash doesn't revoke this answer.
 _BEAT_SECONDS: Final = 1.5
 
 _BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 """Bounds for a batch's latency in seconds: from a disk with a write cache to a dying disk."""
 
 SWEEP_EVERY: Final = 60 * 1000
-_LOOK_EVERY: Final = 4  # commits between two checks of the log's length
+_LOOK_EVERY: Final = 4  # number of commits between two checks of the log's length
 _CHECKPOINT_AT: Final = 6 * 1024 * 1024  # well below the size with which the log's file begins
 
 
@@ -106,7 +108,9 @@ class Job(Generic[R]):
     task: trio.lowlevel.Task | None
 
     def run(self, tables: Tables, *, together: bool = False) -> R:
-        """Do the work in the writer's thread. May be called several times; only the last call counts.
+        """Do the job's work, usually in the writer's thread.
+
+        May be called several times; the result of the last call is used.
 
         Args:
             together: whether the job may merge its writes into fewer statements. If any job of the batch then
@@ -184,7 +188,7 @@ class Noted(Job[None]):
     """Marks answered deliveries as acknowledged, and deletes consumed inbox rows.
 
     Attributes:
-        at: time of the last answer; without an answer, time of the first consumed row.
+        at: time of the last answered delivery; without one, time of the first consumed row.
     """
 
     __slots__ = ("answered", "at", "consumed")
@@ -214,7 +218,7 @@ class Transactions:
     """Runs batches on one connection, one at a time.
 
     Args:
-        begun: called when a log's first commit is durable, with the log's word (`schema.LOG`).
+        begun: called with a log's word (`schema.LOG`) when the log's first commit is durable.
     """
 
     def __init__(
@@ -231,12 +235,13 @@ class Transactions:
         self._path = path
         self._log = log_path(path)
         self._broken: str | None = None
-        # The word (`schema.LOG`) that a log's first transaction must write; None after this transaction.
+        # The word (`schema.LOG`) that the first transaction of the log must write; None after that
+        # transaction.
         self._mark: str | None = None
 
     @property
     def broken(self) -> StoreCorruptError | None:
-        """A new error that explains why the store refuses all further work; None for a working store."""
+        """A new exception object that explains why the store refuses all further work; None for a working store."""
         return None if self._broken is None else StoreCorruptError(self._broken)
 
     def run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
@@ -262,7 +267,7 @@ class Transactions:
         return self._mark is None and reaches(self._log, _CHECKPOINT_AT)
 
     def checkpoint(self, *, erase: bool = False) -> None:
-        """Move the log's pages into the database file. A failed fsync breaks the store.
+        """Move the pages of SQLite's log into the database file. A failed fsync breaks the store.
 
         SQLite's automatic checkpoints are off, because they would ignore a failed fsync.
 
@@ -277,9 +282,11 @@ class Transactions:
                 self._break(error)
 
     def fold(self, *, erase: bool) -> None:
-        """Store the next log's word, and then move the log's pages into the database file."""
+        """Store the word for the next log, and then move the pages of the present log into the database
+        file.
+        """
         mark = self._mark
-        if mark is None:  # a pending word means that nothing was written since the last fold
+        if mark is None:  # if a word is pending, no transaction has written since the last `fold`
             mark = secrets.token_hex(16)
             self._sql.execute("BEGIN IMMEDIATE")
             put_meta(self._sql, LOG, mark)
@@ -298,7 +305,8 @@ class Transactions:
         try:
             self._begin()
         except sqlite3.Error as error:
-            # Fail all jobs that write: if the file is busy, each job would otherwise wait for a timeout.
+            # Fail all jobs that write at once. If the file is busy, each job would otherwise wait for a
+            # timeout.
             verdict = self._verdict(error, writing=True)
             return [verdict if work.writes else self.run_alone(work) for work in batch]
         verdicts = self._all_well(batch) or each_behind_noted(batch, self._in_savepoint)
@@ -309,8 +317,9 @@ class Transactions:
         return [verdict or self.broken for verdict in verdicts]
 
     def _all_well(self, batch: Sequence[Job[Any]]) -> list[Exception | None] | None:
-        """Run the jobs without savepoints. Return None if a job failed: the batch is then rolled back, and a
-        new transaction is open.
+        """Run the jobs without savepoints.
+
+        Return None if a job failed. In this case, the batch is rolled back, and a new transaction is open.
 
         Most batches succeed, and a savepoint costs as much as the job inside the savepoint.
         """
@@ -345,7 +354,7 @@ class Transactions:
         return None
 
     def run_alone(self, work: Job[Any]) -> Exception | None:
-        """Run one job, with a separate transaction for a job that writes. Return an error or None."""
+        """Run one job; a job that writes gets a transaction of its own. Return an error or None."""
         if self._broken is not None:
             return self.broken
         try:
@@ -360,7 +369,11 @@ class Transactions:
         return self.broken or for_the_caller(failure, self._path)
 
     def _commit(self) -> sqlite3.Error | None:
-        """Commit. Return an error if the commit failed: the store is then rolled back, or broken."""
+        """Commit.
+
+        Commit; return an error if the commit failed. In this case, the transaction is rolled back, or the
+        store is broken.
+        """
         try:
             self._sql.execute("COMMIT")
         except sqlite3.Error as error:
@@ -441,7 +454,7 @@ class RunsBatches(Protocol):
 
     @property
     def broken(self) -> StoreError | None:
-        """A new error that explains why the store refuses all further work; None for a working store."""
+        """A new exception object that explains why the store refuses all further work; None for a working store."""
         ...
 
     def run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
@@ -458,7 +471,7 @@ class RunsBatches(Protocol):
 
 
 class Served(Protocol):
-    """The part of an open store that a writer uses."""
+    """The attributes and methods of an open store that a writer uses."""
 
     @property
     def name(self) -> str:
@@ -472,7 +485,7 @@ class Served(Protocol):
 
     @property
     def notes(self) -> AnyNotes:
-        """Notes about facts that the tables don't have yet; read by the next process after a kill."""
+        """Facts that the tables don't have yet; after a kill, the next process reads these facts."""
         ...
 
     @property
@@ -482,7 +495,7 @@ class Served(Protocol):
 
     @property
     def transactions(self) -> RunsBatches:
-        """Runner of the batches."""
+        """Object that executes the batches on the database."""
         ...
 
     def erase_log(self) -> None:
@@ -495,7 +508,7 @@ class Writer:
     """Runs the jobs of one store until it is closed.
 
     Args:
-        served: the open store. Besides the writer, only copies use its connection.
+        served: the open store. Besides the writer, only copies of the store use the store's connection.
         clock: source of the times for deleting old rows.
         on_crash: called once, when the store is broken and the program should stop.
     """
@@ -505,12 +518,13 @@ class Writer:
         self._clock = clock
         self._on_crash = on_crash
         self._transactions = served.transactions
-        # Accepted jobs in order, and whether a batch of these jobs is due.
+        # Accepted jobs in order, and whether the writer's task must begin a batch with these jobs.
         self._waiting: list[Job[Any]] = []
         self._due = False
-        # Jobs for which there was no room.
+        # Jobs that wait for room in the queue of accepted jobs.
         self._outside: OrderedDict[Job[Any], None] = OrderedDict()
-        # The batch in the thread, and whether the writer's task waits for the thread or a new job.
+        # The batch that the thread is executing, and whether the writer's task is waiting for the thread or a
+        # new job.
         self._asked: list[Job[Any]] | None = None
         self._waits = False
         # Whether the last batch had a single caller; and whether a task will begin the next batch in a
@@ -524,8 +538,8 @@ class Writer:
         self._give_up_at = math.inf
         self._swept_at = clock.now()
         self._log_is_long = False
-        self._unseen = 0  # commits since the last check of the log's length
-        # Written by the thread alone.
+        self._unseen = 0  # number of commits since the last check of the log's length
+        # Only the thread changes the following fields.
         self._counts = {kind: [0] * (len(_BOUNDS) + 1) for kind in ("write", "read")}
         self._seconds = dict.fromkeys(self._counts, 0.0)
         self._notes = served.notes
@@ -534,7 +548,7 @@ class Writer:
         self._open: Noted | None = None
         self._behind: set[str | None] = set()
         self._some_noted = trio.Event()
-        # Number of batches; whether a Noted job of the last batch failed.
+        # Number of batches so far, and whether a Noted job of the last batch failed.
         self._served = 0
         self._failed = False
         self.crash: Exception | None = None
@@ -548,13 +562,14 @@ class Writer:
         """Return the store's counts, as of the last commit."""
         return self._store.tables.tally.statistics
 
-    # A Ctrl-C between queuing the job and waiting would leave a job whose task waits for something else.
+    # A Ctrl-C after the job is queued and before the task waits would leave a job with a task that doesn't
+    # wait for the job.
     @trio.lowlevel.enable_ki_protection
     async def do(self, job: Job[R]) -> R:
         """Run a job in the next batch, and return its answer once the answer is durable.
 
-        Cancellation: *atomic* until the job is accepted. An accepted job is run and announced, whether or not
-        its caller waits.
+        Cancellation: *atomic* until the job is accepted. An accepted job is run and announced even if its
+        caller has stopped waiting.
         """
         await checkpoint_if_cancelled()
         if self._closed:
@@ -584,10 +599,10 @@ class Writer:
         return job.answer
 
     def note_answered(self, key: str) -> None:
-        """Note that the 200 of the last accepted delivery with this key was fully written.
+        """Write a note that the 200 of the last accepted delivery with this key was fully written.
 
-        Never waits, never raises. All later calls of `accept` see the note. The note survives a kill of the
-        process from now on, and a crash of the machine once the next batch has written the note.
+        Never waits, never raises. All later calls of `accept` use this fact. The note survives a kill of the
+        process from now on, and a crash of the computer once the next batch has written the note.
         """
         self._notes.note_answered(key)
         if (noted := self._open) is None or key in self._behind:
@@ -597,16 +612,17 @@ class Writer:
         noted.answered[key] = None
 
     def note_consumed(self, seqs: Collection[int]) -> bool:
-        """Note that these inbox rows have been handled. The note survives the same failures as a note of
-        `note_answered`.
+        """Write a note that these inbox rows have been handled.
+
+        The note survives the same failures as a note of `note_answered`.
 
         Never waits, never raises. Later calls don't read these rows. Without notes, each end of a
-        conversation would need a transaction: 231,000 machine instructions, in addition to the 1,260,000
+        conversation would need a transaction: 231,000 CPU instructions, in addition to the 1,260,000
         instructions for a message and its echo.
 
         Returns:
-            Whether the note survives the process. If not, nothing was noted, and the caller must commit
-                `Consume`.
+            Whether the note survives a kill of the process. If False, no note was written, and the caller
+                must commit `Consume`.
         """
         if not self._notes.note_consumed(seqs):
             return False
@@ -671,7 +687,8 @@ class Writer:
                 nursery.start_soon(self._keep_up)
                 while self._asked is not None or self._waiting or not self._closed:
                     if self._asked is None and (self._due or self._closed):
-                        # Wait one pass of the event loop, so that further jobs of woken callers can join.
+                        # Wait one iteration of the event loop, so that further jobs of woken callers can
+                        # join.
                         await trio.lowlevel.cancel_shielded_checkpoint()
                         self._begin()
                     else:
@@ -679,8 +696,9 @@ class Writer:
                 nursery.cancel_scope.cancel()
 
     def _begin_if_idle(self) -> None:
-        """Begin a batch if the writer's task waits for jobs. If other callers may join, begin the batch one
-        pass of the event loop later.
+        """Begin a batch if the writer's task waits for jobs.
+
+        If other callers may join, begin the batch one iteration of the event loop later.
         """
         if self._coming or not self._waits or self._asked is not None:
             return
@@ -707,7 +725,7 @@ class Writer:
             self._hop.begin(partial(self._commit, self._asked))
 
     def _take(self) -> list[Job[Any]]:
-        """Return all waiting jobs. Move jobs for which there was no room into the emptied queue."""
+        """Return all waiting jobs. Then move the jobs that wait for room into the emptied queue."""
         taken, self._waiting = self._waiting, []
         while self._outside and len(self._waiting) < MOST_IN_A_BATCH:
             job, _ = self._outside.popitem(last=False)
@@ -736,7 +754,7 @@ class Writer:
                     job.announce()
                 except Exception as error:
                     # The row is durable, but was not announced: only a restart finds such a row. Wake the
-                    # other callers, and stop the program with this error.
+                    # other callers, and stop the program with the announcement's error.
                     self._crashed(error)
         if noted := [job for job in work if type(job) is Noted]:
             self._have_tried(noted)
@@ -754,7 +772,7 @@ class Writer:
         for job in jobs:
             if job.error is not None:
                 continue
-            # Keep the note of a key that was noted again: the new note may belong to a later delivery.
+            # If a key was noted again, keep its note: the new note may belong to a later delivery.
             for later in left:
                 for key in job.answered.keys() & later.answered.keys():
                     del job.answered[key]
@@ -765,7 +783,7 @@ class Writer:
             self._some_noted.set()
 
     def latencies(self) -> Mapping[str, Latencies]:
-        """Return the durations of batches in the thread, by ``write`` and ``read``."""
+        """Return the durations of batches in the thread, under the keys ``write`` and ``read``."""
         return {
             kind: Latencies(_BOUNDS, tuple(counts), self._seconds[kind])
             for kind, counts in self._counts.items()
@@ -789,7 +807,7 @@ class Writer:
             self._transactions.checkpoint()
 
     def stop_if_broken(self) -> None:
-        """Report a crash, once, if the store is broken."""
+        """If the store is broken, store the error in `crash` and call `on_crash`, once."""
         if self._transactions.broken is not None:
             self._crashed(self._transactions.broken)
 

@@ -1,7 +1,7 @@
-"""Copies of a store to another database or place: `triobot store copy`.
+"""Copies of a store to another database or address: `triobot store copy`.
 
-Read `copier` first, for the order of the steps; then `tables`, for the copied rows. `ends` is the interface
-that both engines implement for a copy.
+Read `copier` first, for the order of the steps; then `tables`, for the copied rows. `ends` has the interface
+that a store implements to be copied, for SQLite and for PostgreSQL.
 """
 
 from __future__ import annotations

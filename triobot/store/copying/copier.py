@@ -3,18 +3,20 @@ replaces the old store.
 
 No other process has either store open during the copying. Rows keep their numbers, because journals,
 payments, keys of signals and data of chats refer to these numbers: a conversation has the number of its
-event. Events that come after the copying get larger numbers. The order of the steps ensures that a bot never
-runs on both stores:
+event. Events that come after the copying get larger numbers. The order of the following steps ensures that a
+bot never uses both stores:
 
-1. The transaction that makes the copy marks the copy as *half copied*. Only the copier opens such a copy.
-2. One transaction copies all rows, and counts the rows of each table. If the transaction fails, nothing was
-   copied, and the same command begins again.
-3. The copy's address is stored in the source: no bot starts on the source any more.
-4. The mark *half copied* is removed from the copy. If the copying was interrupted after step 3, the same
-   command runs only this step.
+1. The transaction that creates the new store marks this store as *half copied*. Only the copier opens a
+  half-copied store.
+2. One transaction copies all rows, and counts the rows of each table. If the transaction fails, no row was
+   copied, and a repetition of the command copies all rows.
+3. The copy's address is stored in the source. From then on, no bot starts on the source.
+4. The flag *half copied* is removed from the copy. If the copying was interrupted after step 3, a repetition
+   of the command runs only step 4.
 
 No data is lost by these steps, so no epoch begins: the bot goes on as after a stop. The notes that the
-source's last run left for the next run are not copied. So a kill during that run doesn't raise a crash count.
+source's last process left for the next process are not copied. So if the last process was killed, no crash
+count is raised.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ def copy_elsewhere(
         tell: called with reports of progress, as text.
 
     Returns:
-        Number of copied rows; None if all rows were copied before this call.
+        Number of copied rows; None if an earlier call has copied all rows.
 
     Raises:
         ConfigError: there is no source, or the target exists; names the remedy.
@@ -107,7 +109,7 @@ def _copy(source: CopyEnd, copy: CopyEnd, tell: Callable[[str], None]) -> int:
     last, expected = last_number(source.sql), [table.count(source.sql) for table in TABLES]
 
     def put_all() -> None:
-        # Delete the rows of an earlier attempt that ended after this transaction and before step 3.
+        # Delete the rows that an earlier attempt copied, if that attempt ended before step 3.
         for name in ("settings", *(table.name for table in TABLES)):
             sql.execute(f"DELETE FROM {name}")
         for table, many in zip(TABLES, expected, strict=True):
@@ -144,7 +146,7 @@ def _copy_table(source: CopyEnd, copy: CopyEnd, table: CopiedTable, tell: Callab
 def _pages(source: CopyEnd, table: CopiedTable) -> Iterator[Sequence[Row]]:
     pages = table.pages(source.sql)
     while True:
-        # Only a read of the source runs in this block: the block converts the source's errors.
+        # Only a read of the source is in this `with` block, because the block converts the source's errors.
         with source.reading():
             page = next(pages, None)
         if page is None:

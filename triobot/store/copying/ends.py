@@ -42,7 +42,7 @@ class CopyEnd(Protocol):
         ...
 
     def reading(self) -> AbstractContextManager[None]:
-        """Return a context manager for reads outside `put`; it converts the database's errors."""
+        """Return a context manager for reads outside `put`, which converts the database's errors."""
         ...
 
     def number_from(self, last: int) -> None:
@@ -59,7 +59,7 @@ class CopyEnd(Protocol):
 
 
 def last_number(sql: Sql) -> int:
-    """Return the largest number that a store has used for an event, and so for a conversation."""
+    """Return the largest event number that a store has used; conversations have the numbers of events."""
     found = [sql.execute(_LAST).fetchone(), sql.execute(_NEWEST).fetchone()]
     return max([row[0] for row in found if row is not None and row[0] is not None], default=0)
 
@@ -96,8 +96,8 @@ def open_end(address: str, stamp: Stamp, *, now: int, copying: Copying) -> CopyE
 def identity_of(address: str) -> str | None:
     """Return the identity of the store at this address; None without a store.
 
-    Two addresses of the same store give the same identity. An empty file is no store: a killed copy may leave
-    an empty file.
+    Two addresses of the same store give the same identity. An empty file is no store: a copy command that was
+    killed may leave an empty file.
 
     Raises: as `open_end`, if the server can't be queried.
     """

@@ -1,4 +1,4 @@
-"""The tables that a copy contains, and the queries that read the tables."""
+"""The tables that `triobot store copy` copies, and the queries that read these tables."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class CopiedTable:
 
 
 def _within(found: Sequence[Row]) -> Row:
-    """Return the key of the last row that fits into one page of the copy."""
+    """Return the key of the last of these rows that fits into one page of a table's copy."""
     size = 0
     for at, row in enumerate(found):
         size += int(row[-1])

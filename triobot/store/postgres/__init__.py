@@ -10,7 +10,7 @@ The tables, the statements and the writer are the same as for SQLite. These modu
   was lost.
 * `schemas` makes a store's schema, and `opened` opens a store.
 * `ownership` decides which process owns a store.
-* `admitting` accepts events in every process, and `orders` carries operators' requests to the owner.
+* `admitting` accepts events in every process, and `orders` sends operators' orders to the owner.
 * `threads` runs calls to the server, and abandons a server that doesn't answer.
 """
 
@@ -68,8 +68,8 @@ async def open_postgres(
             exist.
         clock: the time of day.
         retention: how long the store keeps data that is no longer needed.
-        visit: whether a tool, and not the bot, opens the store. A visit doesn't change the record of the
-            bot's last stop.
+        visit: whether a tool, and not the bot, opens the store. A visit doesn't change the stored facts about
+            the bot's last stop.
 
     Raises:
         ConfigError: the address can't be parsed, the server or database is unsuitable, the server refused the
@@ -96,15 +96,15 @@ async def open_postgres(
 
 
 async def wait_free_postgres(place: str, *, taken: Callable[[], None]) -> None:
-    """Wait until no process owns the store at this address; a missing store counts as free.
+    """Wait until no process owns the store at this address; a store that doesn't exist counts as free.
 
-    After the return, another process may take the store before the caller does. While the server can't be
-    reached, the wait goes on, and one warning of the outage is logged.
+    Another process may take the store between the return of this function and the caller's own attempt. While
+    the server can't be reached, the wait goes on, and one warning of the outage is logged.
 
     Args:
         taken: called once, if a process owns the store.
 
-    Raises: as `open_postgres`, for problems found at the first check.
+    Raises: as `open_postgres`, for problems that the first check finds.
 
     Cancellation: *atomic*.
     """

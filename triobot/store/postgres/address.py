@@ -32,7 +32,7 @@ class PostgresAddress:
         conninfo: libpq's connection string, without a password.
         schema: the schema of the store.
         accept_loss: whether the store may be on a server that can lose acknowledged commits.
-        hosts: number of servers in the address.
+        hosts: number of servers that the address names.
     """
 
     conninfo: str
@@ -86,7 +86,9 @@ def read_address(place: str) -> PostgresAddress:
 
 
 def from_the_other_end(conninfo: str) -> dict[str, Any]:
-    """Return parameters with the hosts in reverse order, for a connection to the last usable server."""
+    """Return libpq's parameters with the servers in reverse order, for a connection to the last usable
+    server.
+    """
     given = conninfo_to_dict(conninfo)
     for name in ("host", "hostaddr", "port"):
         if name in given:

@@ -1,20 +1,21 @@
 """Admission: every process of a bot, owner or standby, inserts events into the store's inbox.
 
-An event is in the inbox before its 200, and the owner of the store reads the event there. So a standby
-process refuses no event, and no event is lost if the owner dies.
+An event is in the inbox before its 200, and the owner of the store reads the event there. So standby
+processes also accept events, and no event is lost if the owner dies.
 
-One transaction inserts all events that have arrived. After any error, the same batch is sent again. The
-repetition finds the keys that the first attempt has stored, so the transaction needs neither a count of
-commits nor the owner's lock. By the server's clock, an event is inserted within `ADMITTED_WITHIN` seconds of
-its arrival, or never. Without this limit, a delayed or repeated batch might insert an event too late: the
-platform may have repeated the event to another process, and after that process's 200, the late event would
-count as a new event. Within the limit, the time of arrival distinguishes two equal events: a user's second
-message arrives after the 200 of the first message. The fact that a 200 was written is sent again too, and
-applies only to deliveries that arrived no later than the answered delivery.
+One transaction inserts all events that have arrived since the previous transaction began. After any error,
+the same batch is sent again. The second attempt finds the keys that the first attempt has stored. So the
+transaction needs neither a count of commits nor the owner's lock. By the server's clock, an event is inserted
+within `ADMITTED_WITHIN` seconds of its arrival, or never. Without this limit, a delayed or repeated batch
+might insert an event too late: the platform may have repeated the event to another process, and after that
+process's 200, the late event would count as a new event. Within the limit, the time of arrival tells a new
+event from a repetition: a user's second message of the same content arrives after the 200 of the first
+message. After an error, the fact that a 200 was written is also sent again. This fact applies only to
+deliveries that arrived no later than the answered delivery.
 
 A transaction takes event numbers under one lock, and keeps this lock until the transaction ends. So rows
-become visible in the order of their numbers, and the owner never reads a row before a row with a smaller
-number. No transaction waits longer for the lock than a commit takes.
+become visible in the order of their numbers: once the owner has read a row, no row with a smaller number
+appears. A transaction waits for the lock as long as one commit of another process takes.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ _MAY_WRITE: Final = (
 
 @attrs.define(eq=False)
 class _ToAdmit:
-    """An event to be inserted, the deadline by the steady clock, and the result."""
+    """An event to be inserted, the deadline of the insertion by the steady clock, and the result."""
 
     arrival: Arrival
     quota: Quota
@@ -146,7 +147,7 @@ class Admission:
     """Inserts events; implements `triobot.webhook.inbox.Admits`. Also reads settings for a standby process.
 
     Attributes:
-        process: name of this process for people.
+        process: name of this process in texts for people.
         store: the store itself, while this process owns the store; else None.
         news: called when this process has inserted events; must not wait.
         heard: called after each reading of the server's clock, in any thread, with three times: `steady_time`
@@ -161,7 +162,7 @@ class Admission:
         self._ahead: int | None = None
         self._ask_clock_at = 0
         self._waiting: list[_ToAdmit] = []
-        # Arrival times by key: in `_came`, of events whose 200 is not written yet; in `_answered`, of events
+        # Arrival times by key. `_came` is for events whose 200 is not written yet. `_answered` is for events
         # whose 200 is written, until the store has this fact.
         self._came: dict[str, int] = {}
         self._answered: dict[str, int] = {}
@@ -190,7 +191,7 @@ class Admission:
         Cancellation: *ambiguous*.
         """
         admit(arrival)
-        if arrival.key is None:  # a repeated batch must find this event again
+        if arrival.key is None:  # the key shows whether a repeated event is stored
             arrival = attrs.evolve(arrival, key=f"request:{arrival.chat_id}:{uuid4().hex}")
         elif arrival.at == self._answered.get(arrival.key):
             arrival = attrs.evolve(arrival, at=arrival.at + 1)  # a new event in the same millisecond
@@ -207,14 +208,14 @@ class Admission:
         assert one.answer is not None
         if arrival.key is not None and not arrival.once:
             self._came[arrival.key] = arrival.at
-            if len(self._came) > _MOST_KNOWN:  # many connections were lost before the 200
+            if len(self._came) > _MOST_KNOWN:  # many connections were lost before their 200
                 del self._came[next(iter(self._came))]
         if on_commit is not None and isinstance(one.answer, InboxRow):
             on_commit(one.answer)
         return one.answer
 
     async def commit(self, kept: KeepRaw | RaiseAlarm) -> None:
-        """Store an unreadable request, or an alarm of this process."""
+        """Store `kept`: an unreadable request, or an alarm of this process."""
         if self.store is not None:
             await self.store.commit(kept)
             return
@@ -231,7 +232,11 @@ class Admission:
         await self.ask(keep)
 
     def note_answered(self, key: str) -> None:
-        """Note that the 200 of the delivery with this key was fully written. Never waits."""
+        """Queue the fact that the 200 of the delivery with this key was fully written; the next batch stores
+        the fact.
+
+        Never waits.
+        """
         if (came := self._came.pop(key, None)) is not None:
             self._answered[key] = came
             self._some.set()
@@ -256,7 +261,7 @@ class Admission:
         return _NOTHING if self.store is None else self.store.statistics()
 
     async def settings(self, stamp: Stamp) -> Mapping[str, str]:
-        """Read the store's settings and the server's time of day, whichever process owns the store.
+        """Read the store's settings and the server's time of day, even if another process owns the store.
 
         The result also has, under the name "", the digests of the newest build's sources.
 
@@ -301,7 +306,10 @@ class Admission:
     # --- the task
 
     async def run(self) -> None:
-        """Insert events until cancelled. It is then unknown whether the last batch's events are inserted."""
+        """Insert events until cancelled.
+
+        After a cancellation, it is unknown whether the last batch's events are inserted.
+        """
         try:
             while True:
                 with trio.move_on_after(_ASK_CLOCK_EVERY / 1000):
@@ -340,12 +348,12 @@ class Admission:
                 with trio.CancelScope() as self._attempt:
                     answers = await ask(partial(self._send, batch, answered), self._connection)
                 if answers is None:
-                    raise why  # an earlier error of the server, if there was one, explains more
+                    raise why  # an earlier error of the server explains more
             except (TriobotError, psycopg.Error) as error:
                 if self._connection is not None:
                     self._connection.close()
                 self._connection = self._ahead = None
-                if not isinstance(error, psycopg.errors.DivisionByZero):  # raised after the deadline
+                if not isinstance(error, psycopg.errors.DivisionByZero):  # divides only after the deadline
                     why = self._away(error)
                 late = [one for one in batch if steady_time() >= one.until]
                 for one in late:

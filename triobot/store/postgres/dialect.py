@@ -14,8 +14,8 @@ from typing import Final
 from ..journal_rows import APPEND, FITS, LIVE
 from ..rules import NAMING
 
-# An array, and not a join: the server may plan a join while the table is small, and keep this plan, which
-# scans the whole table.
+# An array, and not a join: while the table is small, the server may plan a join that scans the whole table,
+# and then keep this plan for a large table.
 _LISTED: Final = "ARRAY(SELECT value::bigint FROM jsonb_array_elements_text(?::jsonb) AS listed (value))"
 _LIVE_HERE: Final = "SELECT count(*) FROM conversations WHERE chat_id = inbox.chat_id AND ended_at IS NULL"
 _OTHERWISE: Final = (
@@ -26,8 +26,8 @@ _OTHERWISE: Final = (
         " OR key ~ (':' || ?1::text || '/[0-9].*/')",
     ),
     ("instr(body, CAST(? AS BLOB))", "position(convert_to(?::text, 'UTF8') in body) > 0"),
-    # This form counts the chat's conversations for each inbox row. With EXISTS, the planner might read and
-    # hash the whole table of conversations.
+    # This form of the query counts the chat's conversations for each inbox row. With EXISTS, the planner
+    # might read and hash the whole table of conversations.
     (LIVE.format(chat="inbox.chat_id"), f"({_LIVE_HERE}) > 0"),
     ("NOT IN (SELECT value FROM json_each(?))", f"<> ALL ({_LISTED})"),
     ("IN (SELECT value FROM json_each(?))", f"= ANY ({_LISTED})"),
@@ -41,7 +41,7 @@ _TYPES: Final = (
     (" WITHOUT ROWID", ""),
 )
 _VALUE: Final = re.compile(r"\?([0-9]*)")
-# For a small table, the planner may choose an index of all conversations that have not ended, and not the
+# For a small table, the planner may choose an index of all conversations that have not ended instead of the
 # primary key. This form of the condition matches no such index.
 _NOT_ENDED: Final = "coalesce(ended_at, -1) = -1"
 _BY_ID: Final = re.compile(r"(\bid = \?[0-9]* AND )ended_at IS NULL")
@@ -73,7 +73,7 @@ def translated_schema(statement: str) -> bytes:
 
 @cache
 def surely(statement: str) -> bytes:
-    """Translate a statement of the tables into a form that fails unless the statement changes one row."""
+    """Translate a statement of the tables into a form that fails unless exactly one row is changed."""
     # A wrong number of rows causes a division by zero. After an error, PostgreSQL skips the rest of a stream,
     # and so the COMMIT too. There is no other way to make a COMMIT in the same stream conditional.
     changed = translated(statement).decode()

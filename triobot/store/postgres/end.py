@@ -20,7 +20,8 @@ from .schemas import is_there
 from .session import connect, named
 
 _NUMBER: Final = b"SELECT setval('numbers', $1)"
-# Tables whose rows are copied with their numbers. Such inserts don't move the tables' sequences.
+# Tables whose rows are copied with their numbers. An INSERT with an explicit number doesn't move the table's
+# sequence.
 _COUNTED: Final = ("raw", "broadcasts")
 
 
@@ -46,7 +47,7 @@ def identity_of_postgres(place: str) -> str | None:
         try:
             return store_of(connection) if is_there(connection, address) else None
         except psycopg.errors.UndefinedTable:
-            return named(address)  # tables of another program: opening the store reports these tables
+            return named(address)  # the tables are another program's: opening the store reports the error
         except psycopg.Error as error:
             raise for_the_opener(error, named(address), connection.info.user) from error
 
@@ -107,7 +108,7 @@ class PostgresEnd:
             )
 
     def problems(self) -> Sequence[str]:
-        """Return no problems: the server checks its own files."""
+        """Return an empty list: the server checks its own files."""
         return ()
 
     def close(self) -> None:

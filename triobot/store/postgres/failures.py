@@ -33,7 +33,7 @@ _PASSING: Final = (
     errors.LockNotAvailable,
     errors.InsufficientResources,
 )
-# Codes for a missing right, table, column or schema, and the prefix of the codes for damage.
+# Codes for a missing right, table, column or schema, and the first two characters of the codes for damage.
 _GONE: Final = frozenset({"42501", "42P01", "42703", "3F000"})
 _DAMAGE: Final = "XX"
 _OF_THE_CONNECTION: Final = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
@@ -65,8 +65,8 @@ def ends_the_session(error: Exception) -> bool:
     """Return whether the session ended with this error, even if libpq still reports an open connection.
 
     When the server ends a session, libpq either reads the server's last message, with a code, or only finds
-    the connection closed. So an error without a code means a closed connection, with two exceptions: psycopg
-    refuses a value, or skips a statement after an error in a pipeline.
+    the connection closed. So an error without a code means a closed connection, except two errors of psycopg
+    itself: a refused value, and a statement that was skipped after an error in a pipeline.
     """
     if not isinstance(error, psycopg.Error) or isinstance(error, errors.PipelineAborted):
         return False

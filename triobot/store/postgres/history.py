@@ -4,10 +4,10 @@ The promotion of a standby to primary begins a new timeline, and so does a recov
 last acknowledged commits may be missing in the new timeline. Only a process that had the store open at that
 time can detect a missing commit, because the process knows the number of its commits.
 
-If two primaries are in different timelines, the primary in the earlier timeline is an old one, which was not
-stopped when the other server was promoted. For each address, a process remembers the latest timeline that it
-has seen, and doesn't use a server in an earlier timeline. A copy that was restored for another purpose also
-has a later timeline, but another address.
+If two primaries are in different timelines, the primary in the earlier timeline is outdated: nobody stopped
+this server when the other server was promoted. For each address, a process remembers the latest timeline that
+it has seen, and doesn't use a server in an earlier timeline. A copy of the database that was restored for
+another purpose also has a later timeline, but another address.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _HISTORY: Final = (
     b"SELECT concat_ws('/', (SELECT system_identifier FROM pg_control_system()),"
     b" substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), 'owner'::regclass::oid)"
 )
-# Safe without the fence, even if another process takes the store at the same time. That process either begins
-# an epoch, or reads this value; and the value is right for that process too.
+# Safe without the fence, even if another process takes the store at the same time: the other process either
+# begins an epoch, or reads this value; and the value is right for that process too.
 _GO_ON: Final = b"UPDATE meta SET value = $1 WHERE name = 'history' AND value <> $1"
 _TIMELINE: Final = (
     b"SELECT system_identifier::text, CASE WHEN NOT pg_is_in_recovery()"
@@ -134,7 +134,9 @@ def check_timeline(connection: psycopg.Connection[TupleRow], address: PostgresAd
 
 
 def _last_of(address: PostgresAddress) -> _Found | None:
-    """Return the last primary among the address's hosts; None if none is found, or a host doesn't answer."""
+    """Return the last primary among the address's servers; None if no primary is found, or a server
+    doesn't answer.
+    """
     if SEEN.silent(address.conninfo):
         return None
     given: dict[str, Any] = {
@@ -158,7 +160,7 @@ class Timelines:
     """This process's observations of servers; usable in any thread.
 
     For each address and cluster: the latest timeline, and when this timeline was first seen. For each
-    address: when one of the hosts last failed to answer.
+    address: when one of its servers last failed to answer.
     """
 
     def __init__(self) -> None:
@@ -167,7 +169,9 @@ class Timelines:
         self._silent: dict[str, float] = {}
 
     def see(self, conninfo: str, cluster: str, timeline: int) -> int:
-        """Record that a server writes in this timeline; return the latest timeline seen."""
+        """Remember that a server writes in `timeline`; return the latest timeline of the address and
+        cluster.
+        """
         with self._lock:
             latest, _ = self._latest.get((conninfo, cluster), (0, 0.0))
             if timeline > latest:
@@ -175,17 +179,19 @@ class Timelines:
             return max(timeline, latest)
 
     def seconds(self, conninfo: str, cluster: str) -> float:
-        """Return for how many seconds this process has known the latest timeline."""
+        """Return how many seconds ago this process first saw the latest timeline of the address and
+        cluster.
+        """
         with self._lock:
             return time.monotonic() - self._latest[conninfo, cluster][1]
 
     def note_silence(self, conninfo: str) -> None:
-        """Record that a host of this address doesn't answer."""
+        """Remember that a server of this address doesn't answer now."""
         with self._lock:
             self._silent[conninfo] = time.monotonic()
 
     def silent(self, conninfo: str) -> bool:
-        """Return whether a host of this address failed to answer in the last `_REST` seconds."""
+        """Return whether a server of this address failed to answer in the last `_REST` seconds."""
         with self._lock:
             at = self._silent.get(conninfo)
         return at is not None and time.monotonic() < at + _REST

@@ -2,9 +2,9 @@
 
 The order of the opening matters. The server is checked first. Before any write, the schema is identified as
 this bot's, in a version that this code can use. One transaction takes the store, migrates the schema and
-counts the run, while the owner's row is locked. So the opening either makes this process the owner, or
-changes nothing. From then on, a commit needs this session's lock: a process that has lost the store without
-noticing can't write (`ownership`).
+counts the process, while the owner's row is locked. So the opening either makes this process the owner, or
+changes nothing. Every later commit requires that this session has the owner's lock. So a process that has
+lost the store without noticing can't write (`ownership`).
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ class OpenedStore:
 
     Attributes:
         name: name of the store in logs and errors.
-        opening: facts about this run and the previous run.
+        opening: facts about this process's use of the store, and about the previous process's.
         node: the number of this process.
-        sql: runs statements; only for this class, or for a tool that uses the store without `serve`.
+        sql: executes statements; used only by this class, or by a tool that uses the store without `serve`.
         address: the store's address.
     """
 
@@ -97,7 +97,7 @@ class OpenedStore:
         self.opening = Opening(boot=0, at=0)
         self.tables = PostgresTables(session, numbers_key(address))
         self.notes = WorkNotes()
-        # The lock is reentrant: a tool runs queries inside a `put`, which has the lock already.
+        # The lock is reentrant: a tool sends queries inside a `put`, which has locked the lock already.
         self.turn = threading.RLock()
         self.address = address
         self.sql = session
@@ -131,7 +131,10 @@ class OpenedStore:
             tell()
 
     def _look(self, speak: bool) -> bool:
-        """Return whether the session lives. With `speak`, also send a query, unless a batch is running."""
+        """Return whether the session lives.
+
+        With `speak`, also send a query to the server, unless a batch is being executed.
+        """
         if self.turn.acquire(blocking=False):
             try:
                 if not self._closed.is_set():
@@ -151,7 +154,7 @@ class OpenedStore:
         visit: bool,
         copying: Copying | None = None,
     ) -> None:
-        """Make the schema if needed, take the store, migrate the schema, and count this run.
+        """Make the schema if needed, take the store, migrate the schema, and count this process.
 
         Args:
             copying: role of the store in a copy; see `check_whole`.
@@ -198,7 +201,7 @@ class OpenedStore:
             raise
 
     def _take(self) -> None:
-        """Lock the owner's row, and delete the commit count of a dead owner.
+        """Lock the row that names the owner, and delete the commit count of a dead owner.
 
         A failover gives the server another history, and frees the owner's lock. The owner then gets more time
         to make a new session, and to prove by its count that no commit is missing.
@@ -222,8 +225,8 @@ class OpenedStore:
 
     def _lock_row(self) -> None:
         try:
-            # Don't wait: a process that has locked the row is alive, or the server's timeout soon ends its
-            # transaction.
+            # Don't wait for the row: the process that has locked the row is alive, or the server's timeout
+            # soon ends its transaction.
             self.sql.run(_LOCK + b" NOWAIT")
         except errors.LockNotAvailable:
             raise self._locked(None) from None
@@ -239,7 +242,7 @@ class OpenedStore:
         return locked(self.name, who, here=owner in _ours)
 
     def _count(self, now: int, *, visit: bool) -> Opening:
-        """Count this run, and the crashed runs before this run; see `acquit`."""
+        """Count this process, and the crashed processes before; see `acquit`."""
         sql = self.sql
         lived = get_meta(sql, "lived") == (get_meta(sql, "run") or "")
         opening = count_run(sql, self.tables, self.notes, machine=machine_boot(), now=now, visit=visit)
@@ -255,19 +258,20 @@ class OpenedStore:
         if self._work_file is not None:
             self.notes = WorkNotes(self._work_file.notes)
         if noted := self.notes.at_work_left():
-            # The notes are of this machine's last process. Processes of other machines may have owned the
+            # The notes are of this computer's last process. Processes of other computers may have owned the
             # store since then.
             opening = attrs.evolve(opening, at_work=noted, unclean=max(1, opening.unclean))
         return opening
 
     def acquit(self, *, late: bool = False) -> None:
-        """Store that this run did not crash, although this process no longer owns the store.
+        """Store the fact that this process did not crash, although the process no longer owns the store.
 
-        Otherwise, the process that took the store, or the bot's next run, counts this run as crashed. The
-        write is safe without the fence: only starts read the fact, under the same lock as this write.
+        Otherwise, the next owner of the store counts this process as crashed. The write is safe without the
+        fence: only starts read the fact, under the same lock as this write.
 
         Args:
-            late: whether the run ended a while ago. The table `owner` may then still name this process.
+            late: whether this process closed the store a while ago. The table `owner` may then still name
+                this process.
 
         Raises:
             TriobotError, psycopg.Error: the fact can't be stored now.
@@ -281,14 +285,15 @@ class OpenedStore:
                 if get_meta(session, "run") == self._run:
                     put_meta(session, "lived", self._run or "")
                 elif self.opening.boot >= int(get_meta(session, "unclean_since") or 0):
-                    # No run has stopped cleanly since this run, so the count includes this run.
+                    # No process has stopped cleanly since then, so the count of crashes includes this
+                    # process.
                     unclean = int(get_meta(session, "unclean") or 0)
                     put_meta(session, "unclean", str(max(0, unclean - 1)))
         finally:
             session.close()
 
     def _note_history(self, now: int) -> None:
-        """Begin an epoch if the server's history has changed since the store was last open.
+        """Begin the next epoch if the server's history has changed since the store was last open.
 
         In a new history, acknowledged commits may be missing, and this process can't check whether any are.
         Only a process that had the store open can find all its commits. Such a process has then stored the
@@ -305,9 +310,11 @@ class OpenedStore:
             self.sql.run(_LEAP)
 
     def hurry(self) -> None:
-        """Called when the store is being closed: give up a silent server once the lease has expired.
+        """Called while the store is being closed: stop waiting for a silent server once the lease has
+        expired.
 
-        All acknowledged work is stored. Other work is not stored, or its outcome is unknown.
+        All acknowledged work is stored. Unacknowledged work is not stored, or the outcome of its commit is
+        unknown.
         """
         give_up(lambda: not self.held(), self.transactions.give_up, self._closed)
 
@@ -350,7 +357,7 @@ class OpenedStore:
                 self.sql.close()
 
     def _renew(self) -> tuple[Connection, int | None]:
-        """Make a session in place of a lost one; return its connection and the stored commit count.
+        """Make a session in place of a lost session; return the new connection and the stored commit count.
 
         Raises:
             ConfigError, StoreError, psycopg.Error: no session can be made now.
@@ -376,7 +383,7 @@ def open_here(
 ) -> OpenedStore:
     """Connect to the server, and create or migrate, take and open the store; called in a worker thread.
 
-    Waits up to `PATIENCE` seconds for an owner that may just have died.
+    If the owner may just have died, wait up to `PATIENCE` seconds until its lock is free.
 
     Raises: as `triobot.store.postgres.open_postgres`.
     """
@@ -405,10 +412,11 @@ def open_here(
 
 
 def acquit_late(address: PostgresAddress) -> None:
-    """Store that this process's earlier runs did not crash; the server was away when these runs ended.
+    """Store that this process did not crash while it had earlier stores open; the server was away when
+    those stores were closed.
 
     To be called in a worker thread. Otherwise, after a few restarts of the server, the bot's next start would
-    warn of a program that crashes.
+    log a warning that the program crashes.
     """
     for opened in [one for one in _unacquitted if one.address == address]:
         try:
@@ -435,7 +443,7 @@ def new_node() -> int:
 
 
 def own_name() -> str:
-    """Return the name of this process for people."""
+    """Return the name of this process in texts for people."""
     return f"number {os.getpid()} on {socket.gethostname()}"
 
 

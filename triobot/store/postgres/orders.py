@@ -1,9 +1,9 @@
 """Orders from operators' commands to the process that owns a store, and the owner's answers.
 
-A command may run on any machine that reaches the store, so order and answer are rows in tables beside the
-store's own tables. The command inserts an order and notifies the owner. The owner carries the order out, and
-inserts the answer in pieces. Then the command deletes all these rows. The tables are unlogged: their content
-reaches neither the server's write-ahead log, nor a standby, nor an archive.
+A command may run on any computer that reaches the store, so order and answer are rows in tables beside the
+store's own tables. The command inserts its order as a row, and notifies the owner. The owner executes the
+order, and inserts the answer in pieces. Then the command deletes all these rows. The tables are unlogged:
+their content reaches neither the server's write-ahead log, nor a standby, nor an archive.
 
 Advisory locks show which processes are alive: a command has a lock on its order's number, and an owner has a
 lock on its own number (`ownership`). So no process has to renew a row. Each time the owner takes orders, the
@@ -156,7 +156,7 @@ def _answer_to(connection: Connection, number: int, name: str, patience: float) 
             return int(status), b"".join(lines for (lines,) in pieces)
         now = time.monotonic()
         lived_at = now if lives else lived_at
-        # Wait for a moment: a living owner that has lost its session makes a new session.
+        # Wait for a moment: an owner that is alive and has lost its session makes a new session.
         is_gone = now >= lived_at + 2 * GRACE
         if is_gone or (not taken and now >= began + patience):
             undone = connection.execute(_WITHDRAW, (number,)).rowcount == 1
@@ -185,8 +185,8 @@ def take_orders(
     Orders of ended commands are deleted.
 
     Args:
-        in_hand: numbers of the orders that this node is working on. Other orders that are taken already are
-            returned again, because the result of the earlier call was lost.
+        in_hand: numbers of the orders that this node is executing now. An order that was taken before, but
+            isn't in `in_hand`, is returned again: the result of the call that took this order was lost.
     """
     connection.execute(_SWEEP)
     taken = connection.execute(_TAKE, (node, list(in_hand))).fetchall()
@@ -194,7 +194,9 @@ def take_orders(
 
 
 async def carry_out(address: PostgresAddress, number: int, order: OperatorOrder, answer: CarryOut) -> None:
-    """Carry out an order, and store the answer for the command; cancel the work if the command has ended."""
+    """Execute an order, and store the answer for the command; cancel the execution if the command has
+    ended.
+    """
     pieces = count()
     with trio.CancelScope() as scope:
 

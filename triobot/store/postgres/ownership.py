@@ -2,22 +2,23 @@
 
 A process owns its store while this session lives and has the lock on the process's number. Without the lock,
 no commit succeeds. While the session lives, no other process takes the store. The lock needs no renewal, and
-a process at rest writes nothing.
+an idle process writes nothing to the store.
 
 When a process dies, the server ends its session and frees the lock. A living process that loses its session
 makes a new session within a moment. So an owner counts as dead only if its lock has been free for `GRACE`.
 But the session of a frozen or disconnected process stays on the server. So a process that waits for the store
 ends an owner's session if the server has got nothing from this session for three seconds. A session that
-waits for a row lock or the disk counts as alive, and is left alone. PostgreSQL's own `idle_session_timeout`
+waits for a row lock or the disk counts as alive, and is not ended. PostgreSQL's own `idle_session_timeout`
 can't end a silent session: a Flush after the answer disables this timeout, and psycopg sends a Flush with
 each pipeline.
 
-When no commit is running, a thread of the owner sends a query every `SPEAKS_EVERY` seconds. So an owner with
-a busy event loop isn't silent, but an owner with a frozen interpreter is silent. The same thread checks every
-`LOOK_EVERY` seconds whether the session has ended. In two cases, the process must not begin any work that
-other programs can observe (`SpokenLease.held`). First, the session was not seen alive for `GRACE`: after this
-time, another process may own the store. Second, the server has answered nothing for three seconds: another
-process may have ended the session, and after a network failure, no news of this end arrives.
+While no commit is being executed, a thread of the owner sends a query every `SPEAKS_EVERY` seconds. So an
+owner with a busy event loop isn't silent, but an owner with a frozen interpreter is silent. The same thread
+checks every `LOOK_EVERY` seconds whether the session has ended. In two cases, the process must not begin any
+work that other programs can observe (`SpokenLease.held`). First, for `GRACE` no check has found the session
+alive: after this time, another process may own the store. Second, the server has answered nothing for three
+seconds: another process may have ended the session, and after a network failure this process isn't notified
+of the end.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ TAKE: Final = b"UPDATE owner SET id = $1, name = $2"
 COUNT: Final = b"INSERT INTO commits VALUES ($1, 0)"
 """Statement that begins the count of a process's commits."""
 
-# Each commit of the process has left a dead row. The condition on `n` avoids a scan of these rows.
+# Each commit of the process has left one dead row in the table. The condition on `n` avoids a scan of these
+# rows.
 CUT: Final = b"DELETE FROM commits WHERE node = $1 AND n = (SELECT max(n) FROM commits WHERE node = $1)"
 """Statement that deletes a commit count: of this process, or of a process whose lock `free_for` found free in
 the same transaction."""
@@ -75,7 +77,7 @@ _END_OLDER: Final = (
     b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
     b" WHERE application_name = $1 AND usename = current_user AND pid <> pg_backend_pid()"
 )
-# Waits up to 200 ms for the end of each session, so that a following check finds the lock free.
+# Waits up to 200 ms for the end of each session, so that the next check finds the session's lock free.
 _END_SILENT: Final = f"""SELECT pg_terminate_backend(pid, 200) FROM pg_stat_activity
     WHERE usename = current_user AND datname = current_database()
     AND application_name LIKE 'node %'
@@ -89,9 +91,9 @@ _free: Final[dict[int, tuple[float, float]]] = {}
 
 
 def hold(connection: Connection, node: int) -> None:
-    """End older sessions of this process, and take the process's lock in this session.
+    """End older sessions of this process, and take the process's lock in the session of `connection`.
 
-    When the lock is taken, no work of the older sessions is still running.
+    Once the lock is taken, the server executes no work of the older sessions any more.
 
     Raises:
         psycopg.Error: the lock can't be taken now.
@@ -105,16 +107,17 @@ def hold(connection: Connection, node: int) -> None:
 def end_silent(connection: Connection) -> None:
     """End the sessions of owners that have sent nothing for `SECONDS`.
 
-    Also end other sessions of a bot that have sent nothing for as long in the middle of a transaction.
+    Also end the bot's other sessions that are inside a transaction and have sent nothing for `SECONDS`.
     """
     connection.execute(_END_SILENT)
 
 
 def free_for(connection: Connection, node: int) -> float | None:
-    """Return for how many seconds this process has found a lock free; None if the lock is not free now.
+    """Return for how many seconds this process has found the lock of `node` free; None if the lock is
+    not free now.
 
-    In a transaction, this check also takes the free lock in shared mode. So the lock's own process can't take
-    the lock before the transaction ends.
+    In a transaction, this function also takes the free lock in shared mode. So the node itself can't take its
+    lock before the transaction ends.
     """
     (free,) = connection.execute(_IS_FREE, (node,)).fetchone() or (False,)
     now = time.monotonic()
@@ -122,19 +125,19 @@ def free_for(connection: Connection, node: int) -> float | None:
     if not free:
         return None
     if now - seen > 2 * GRACE:
-        since = now  # the owner may have had another session between the two checks
+        since = now  # too long ago: the owner may have had another session between the two checks
     _free[node] = since, now
     return now - since
 
 
 @final
 class SpokenLease:
-    """Estimate of how long this process will certainly still own the store, and the thread that checks the
-    session.
+    """The time for which this process will certainly still own the store, and the thread that checks
+    the session.
 
-    The lease counts from a moment *before* the last answered query was sent. Its clock is never set, and goes
-    on while the machine sleeps. So the lease expires before other processes may take the store. Usable in any
-    thread.
+    The lease counts from a moment *before* the last answered query was sent. The lease is measured by a clock
+    that is never set, and that runs while the computer sleeps. So the lease expires before other processes
+    may take the store. Usable in any thread.
 
     Args:
         node: the process's number.
@@ -150,14 +153,14 @@ class SpokenLease:
         """Check the session regularly from now on, until `end`.
 
         Args:
-            look: returns whether the session lives; sends something to the server if the argument is True.
-                Called in a thread.
+            look: called in a thread; returns whether the session is alive. If its argument is True, `look`
+                also sends a query to the server.
         """
         # The thread is a daemon: a server that doesn't answer must not keep the process alive.
         threading.Thread(target=self._keep, args=(look,), name="triobot owner", daemon=True).start()
 
     def hear(self, asked: int) -> None:
-        """Record that the server has answered a query that was sent at the time `asked`."""
+        """Extend the lease: the server has answered a query that was sent at the time `asked`."""
         self._heard_at = asked
 
     def held(self) -> float:
@@ -175,6 +178,6 @@ class SpokenLease:
     def _keep(self, look: Callable[[bool], bool]) -> None:
         while not self._over.wait(LOOK_EVERY):
             now = steady_time()
-            # After a lost session, `held` must return 0 at once: for other processes, `GRACE` may have begun
-            # at the end of the session.
+            # After a lost session, `held` must return 0 at once: other processes count `GRACE` from the end
+            # of the session, which may be earlier.
             self._seen_at = now if look(now - self._heard_at >= SPEAKS_EVERY * 1000) else 0

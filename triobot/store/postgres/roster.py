@@ -1,7 +1,7 @@
 """The list of the processes that share a store, read from the server's sessions.
 
 The owner is in the table `owner`, and has the owner's lock. Each standby process has a session whose
-application name describes the process. So the list needs no writes by the listed processes.
+application name describes the process. So the listed processes write nothing for the list.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .session import Connection, connect, named
 from .threads import ask
 
 _MOST: Final = 20
-"""Maximum length of a machine's name in a session's name, which the server cuts after 63 characters."""
+"""Maximum length of a computer's name in a session's name, which the server cuts after 63 characters."""
 _WORKS: Final = (
     b"SELECT owner.name, coalesce(split_part(application_name, ' ', 4), ''), coalesce(host(client_addr), ''),"
     b" extract(epoch FROM clock_timestamp() - backend_start)::float8,"
@@ -45,15 +45,16 @@ AND usename = current_user AND datname = current_database() ORDER BY backend_sta
 @final
 @guarded
 class NodeRow:
-    """A living process of a bot.
+    """A process of a bot that is alive.
 
     Attributes:
         name: the process's name for people.
         version: version of triobot; empty if unknown.
-        address: address from which the process is connected; empty for a process on the server's own machine.
-        seconds: age of the process's session.
-        works: whether the process owns the store. Other processes stand by, and accept events.
-        waits_for: PostgreSQL's name of the event that the session waits for on the server; empty if the
+        address: address from which the process is connected; empty for a process on the server's own
+        computer. seconds: age of the process's session.
+        works: whether the process owns the store and does the bot's work. Other processes stand by, and
+            accept events.
+        waits_for: PostgreSQL's name for the condition that the session waits for on the server; empty if the
             session doesn't wait.
         silent: number of seconds for which the process has sent nothing; 0 if the process has sent something
             recently.

@@ -1,7 +1,8 @@
 """The tables of a store in PostgreSQL: like the tables in a file, but shared with other processes.
 
 Other processes insert events into the inbox, and take numbers for these events. So this process takes event
-numbers from a sequence, under a lock, and counts an event of another process when it reads the event's row.
+numbers from a sequence, under a lock. An event that another process inserted is counted when this process
+reads the event's row.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class PostgresTables(Tables):
     def __init__(self, session: Session, key: int) -> None:
         super().__init__(session)
         self._key = key
-        # The number of the newest counted inbox row; the numbers of newer rows that this process has
-        # inserted; and the rows that the current batch has read.
+        # The number of the newest counted inbox row; the numbers of newer inbox rows that this process has
+        # inserted; and the inbox rows that the current batch has read.
         self._counted_to = 0
         self._ours: set[int] = set()
         self._seen_rows: list[InboxRow] = []
@@ -72,7 +73,7 @@ class PostgresTables(Tables):
         self.journals = PostgresJournals(session, self.tally, self._read_last_seq)
 
     def _read_last_seq(self) -> int:
-        self._last_seq = None  # other processes take numbers too
+        self._last_seq = None  # other processes take numbers too, so no number is cached
         return super()._read_last_seq()
 
     def _next_seq(self) -> int:
@@ -102,7 +103,7 @@ class PostgresTables(Tables):
             if row.seq > self._counted_to:
                 self._counted_to = row.seq
                 if row.seq not in self._ours:
-                    self.noted += 1  # the row's delivery is new as well
+                    self.noted += 1  # the other process also inserted a row in `deliveries`
                     self.tally.count_event(row.chat_id, len(row.body))
         if rows:
             self._ours = {seq for seq in self._ours if seq > self._counted_to}
@@ -111,7 +112,7 @@ class PostgresTables(Tables):
     def accept(
         self, arrival: Arrival, quota: Quota, also: Sequence[Write], beginning: Beginning | None
     ) -> Acceptance:
-        # Take this lock before the lock of any row: a process that has this lock may wait for such a row.
+        # Take this lock before any row lock: a process that has this lock may wait for a row lock.
         self._session.run(_LOCK, (self._key,))
         self._session.take_late()
         return super().accept(arrival, quota, also, beginning)

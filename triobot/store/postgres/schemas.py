@@ -27,7 +27,7 @@ from .orders import ANSWERS, ORDERS
 from .session import Connection, Session, named
 
 _MADE: Final = (
-    # One row: the number of the process that owns the store, and the process's name for people.
+    # One row: the number of the process that owns the store, and the process's name in texts for people.
     b'CREATE TABLE owner (id bigint, name text COLLATE "C")',
     b"INSERT INTO owner VALUES (NULL, NULL)",
     # For each process, one row with its number of commits; see `transactions`.
@@ -38,8 +38,8 @@ _MADE: Final = (
     ORDERS,
     ANSWERS,
 )
-# Rows of these tables are inserted and deleted all the time. So the server vacuums after a fixed number of
-# dead rows, even in a large table.
+# Rows of these tables are inserted and deleted all the time. So the setting makes the server vacuum after a
+# fixed number of dead rows, even in a large table.
 _CLEARED: Final = tuple(
     f"ALTER TABLE {table} SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,"
     " autovacuum_vacuum_cost_delay = 0)".encode()
@@ -111,7 +111,7 @@ def check_store(session: Session, address: PostgresAddress, stamp: Stamp | None)
 
 
 def is_there(connection: Connection, address: PostgresAddress) -> bool:
-    """Return whether the schema of this address has any tables, even those of another program."""
+    """Return whether the schema of this address has any tables, be they triobot's or another program's."""
     return bool(_tables_of(Session(connection), address.schema))
 
 

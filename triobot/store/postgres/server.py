@@ -17,8 +17,8 @@ class ServerFacts:
     Attributes:
         version: PostgreSQL's version number, such as 150018.
         pid: number of the server process that answers queries.
-        greeted_as: number of the server process that was named when the connection was made. Behind a pooling
-            proxy, this number differs from `pid`.
+        greeted_as: number of the server process that the server named when the connection was made. Behind a
+            pooling proxy, this number differs from `pid`.
     """
 
     version: int
@@ -44,7 +44,7 @@ FACTS: Final = (
 
 
 def refusal(server: ServerFacts) -> str | None:
-    """Return why this server can't have a store, and the remedy; None for a suitable server."""
+    """Return why no store can be on this server, and the remedy; None for a suitable server."""
     if server.version < OLDEST * 10_000:
         return f"it is PostgreSQL {server.version // 10_000}, and a store needs {OLDEST} or later"
     if server.pid != server.greeted_as:

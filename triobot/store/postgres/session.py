@@ -1,4 +1,4 @@
-"""Sessions: connect to a server, check the server, and run the tables' statements."""
+"""Sessions with a server: connecting, checking the server, and executing the tables' statements."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MADE: Final[ContextVar[list[Connection] | None]] = ContextVar("MADE", default=No
 
 _DEFAULTS: Final = {
     "application_name": "triobot",
-    # Both sides detect a dead peer before a lease expires.
+    # With these settings, client and server each detect a dead peer before a lease expires.
     "keepalives_idle": 1,
     "keepalives_interval": 1,
     "keepalives_count": 2,
@@ -43,14 +43,14 @@ _SETTINGS: Final = (
     "SET tcp_keepalives_interval = 1",
     "SET tcp_keepalives_count = 2",
     "SET tcp_user_timeout = 2000",
-    # A process that freezes inside a transaction keeps its row locks for this time at most.
+    # A process that freezes inside a transaction keeps its row locks no longer than this timeout.
     "SET idle_in_transaction_session_timeout = 2000",
     "SET lock_timeout = 3000",
     "SET statement_timeout = 0",
-    # The server keeps a plan that was made for a small table. Such a plan must not scan the whole table,
-    # because the table may grow.
+    # The server keeps a query plan that was made while the table was small. This plan must not scan the whole
+    # table, because the table may grow.
     "SET enable_seqscan = off",
-    "SET jit = off",  # otherwise, the server compiles each costly query, such as the scan of a table
+    "SET jit = off",  # with `jit`, the server compiles each costly query, such as the scan of a table
     "SET standard_conforming_strings = on",
     "SET DateStyle = ISO",
 )
@@ -96,14 +96,14 @@ class Session:
                     yield stream
                     stream.send_held()
                 except Exception as error:
-                    failed = error  # if an error left the block, psycopg would warn of skipped statements
+                    failed = error  # raised outside: psycopg would log skipped statements
         finally:
             self._stream = None
         if failed is not None:
             raise failed
 
     def later(self, found: Cursor, take: Callable[[list[Any]], None]) -> None:
-        """Call `take` with the rows of the last statement: in a stream, during `take_late`; else at once."""
+        """Call `take` with all rows of `found`: in a stream during `take_late`, otherwise at once."""
         if self._stream is None:
             take(found.fetchall())
         else:
@@ -132,7 +132,7 @@ class Session:
         return self.lost
 
     def lost_with(self, error: Exception) -> bool:
-        """Close the session if this error has ended the session; return whether the session is closed."""
+        """Close the session if `error` has ended the session; return whether the session is closed."""
         if ends_the_session(error):
             self.close()
         return self.lost
@@ -161,19 +161,20 @@ class Session:
     def roll_back(self) -> None:
         """Roll the transaction back.
 
-        After an error, the server has skipped the next statements, but psycopg has marked these statements as
-        prepared. psycopg's rollback method clears these marks. A plain ROLLBACK statement would not clear
-        these marks if psycopg had run the same statement before.
+        After an error, the server has skipped the next statements, but psycopg counts the skipped statements
+        as prepared. psycopg's rollback method forgets these statements. A plain ROLLBACK statement would not
+        do so if psycopg had executed the same ROLLBACK text before.
         """
         self.connection.rollback()
 
     def roll_back_to(self, savepoint: str) -> None:
         self._rolled_back += 1
-        # Each statement has a different text, so that psycopg clears the marks; see `roll_back`.
+        # Each ROLLBACK statement has a different text, so that psycopg forgets the skipped statements; see
+        # `roll_back`.
         self.run(f"ROLLBACK TO SAVEPOINT {savepoint} -- {self._rolled_back}".encode())
 
     def run(self, statement: bytes, values: Sequence[Any] | None = None) -> psycopg.Cursor[TupleRow]:
-        """Run a PostgreSQL statement; a statement without values is not prepared."""
+        """Execute a PostgreSQL statement; a statement without values is not prepared."""
         if self._stream is not None:
             self._stream.send_held()
         return self.connection.cursor().execute(statement, values, prepare=None if values else False)
@@ -265,8 +266,8 @@ def _look_at(connection: Connection, address: PostgresAddress) -> None:
 
 def _set(connection: Connection, address: PostgresAddress) -> None:
     connection.prepared_max = 512
-    # By default, psycopg chooses one of three types by the size of an integer, and would prepare each
-    # statement once for each type.
+    # By default, psycopg sends an integer as one of three types, by its size. Each statement would then be
+    # prepared once for each type.
     connection.adapters.register_dumper(int, Int8Dumper)
     # The sum of integers has the type `numeric` in PostgreSQL.
     connection.adapters.register_loader("numeric", IntLoader)

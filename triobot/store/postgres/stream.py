@@ -1,9 +1,10 @@
 """Streams: statements that are sent to the server one after another, without waiting for the answers.
 
-A statement is delayed until the next statement comes. If the caller reads `rowcount` sooner, the statement is
-sent at once, and `rowcount` is the expected number of rows. This statement is sent in a form that fails on
-any other number of changed rows. Then all later statements, the COMMIT included, fail too. A read of a
-result's rows waits for the answer.
+A statement is delayed until the caller runs the next statement. If the caller reads `rowcount` before the
+next statement, the delayed statement is sent at once, and `rowcount` is the expected number of rows. In this
+case, the statement is sent in a form that fails on any other number of changed rows. After such a failure,
+all later statements of the stream fail too, the COMMIT included. `fetchone` and `fetchall` wait for the
+answer.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class Stream:
         self._late: list[tuple[Found, Callable[[list[Any]], None]]] = []
 
     def run(self, statement: str, rows: Iterable[Sequence[Any]]) -> Streamed:
-        """Delay a statement of the tables, to be run once for each of these rows of values."""
+        """Delay a statement of the tables; once sent, the server executes the statement once for each
+        row of values.
+        """
         self.send_held()
         self._held = Streamed(self, statement, list(rows))
         return self._held
@@ -81,7 +84,7 @@ class Stream:
         return cursor
 
     def later(self, found: Streamed, take: Callable[[list[Any]], None]) -> None:
-        """Send a statement. A later `take_late` calls `take` with the statement's rows."""
+        """Send a statement. Make the next `take_late` call `take` with the statement's rows."""
         self._late.append((self.send(found), take))
 
     def take_late(self) -> None:

@@ -1,9 +1,9 @@
 """Calls to a server in worker threads. A cancelled call ends soon, even if the server doesn't answer.
 
-A frozen server keeps its connections open and sends nothing. A thread would wait in libpq for ever, and the
-process would never end. Shutting down the socket ends this wait: libpq finds the connection lost. All waits
-here are in real time and in threads: the event loop may have a virtual clock, which runs on while threads
-work.
+A frozen server keeps its connections open and sends nothing. Without a limit, a thread would wait in libpq
+for ever, and the process would never end. Shutting down the socket ends this wait: libpq finds the connection
+lost. All waits here are in real time and in threads: the event loop may have a virtual clock, which advances
+while threads work.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _AGAIN: Final = 0.1
 
 
 def cut(connection: Connection) -> None:
-    """Shut down a connection's socket, so that all threads that wait for the connection find it lost."""
+    """Shut down a connection's socket. All threads that wait for the connection then get an error."""
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as shared:
         shared.shutdown(socket.SHUT_RDWR)
 
@@ -84,5 +84,5 @@ async def ask(work: Callable[[], R], *kept: Connection | None, within: float | N
     trio.lowlevel.start_thread_soon(partial(context.run, work), deliver)
     done = cast("outcome.Outcome[R]", await trio.lowlevel.wait_task_rescheduled(hurry))
     if isinstance(done, outcome.Error):
-        await trio.lowlevel.checkpoint_if_cancelled()  # the cancellation may be the cause of the failure
+        await trio.lowlevel.checkpoint_if_cancelled()  # the cancellation may have caused the error
     return done.unwrap()

@@ -3,19 +3,19 @@
 Each transaction first increments the process's count of commits; this count is the fence. Only the store's
 owner can increment its count: the same statement takes the owner's advisory lock once more, so that the
 session certainly has the lock, even behind a proxy. If another process owns the store, the statement changes
-no row. Then the transaction ends, nothing is stored, and this process never stores anything again. A
-take-over waits while a transaction is open.
+no row. Then the transaction is rolled back, and this process never stores anything again. Another process
+that takes the store waits while a transaction is open.
 
 If the connection is lost, all uncommitted work is lost. A new session checks lock and count, and the batch is
-run again. If no server can be reached, the callers get an error, and nothing was stored. If the connection
-was lost at COMMIT, only the count shows whether the COMMIT succeeded. So before any caller gets an answer,
-the process tries for up to `SETTLE_SECONDS` to read the count. If all attempts fail, the store is broken: the
-commit may or may not be stored.
+run again. If no server can be reached, the callers get an error, and no write of the batch is stored. If the
+connection was lost at COMMIT, only the count shows whether the COMMIT succeeded. In this case, the process
+tries for up to `SETTLE_SECONDS` to read the count before any caller gets an answer. If all attempts fail, the
+store is broken: the commit may or may not be stored.
 
-A batch goes to the server as one stream of statements with the COMMIT at the end. The stream waits for
-answers only where a job needs a row; see `stream` and `rows`. As on SQLite, a failing job rolls the whole
-batch back. The batch is then run again with a savepoint for each job, so that the failure affects this job's
-caller alone.
+A batch goes to the server as one stream of statements with the COMMIT at the end. The process waits for an
+answer in the middle of the stream only where a job needs a row; see `stream` and `rows`. As on SQLite, a
+failing job rolls the whole batch back. The batch is then run again with a savepoint for each job, so that the
+failure affects this job's caller alone.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ SETTLE_SECONDS: Final = 30.0
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
-# Increments the stored count of the process $1, if the count is $2 and the process owns the store. `_MOVE`
-# returns the new count, and returns no row if nothing changes. `_MOVE_OR_FAIL` fails if nothing changes. Each
-# count is a new row: updates of one row would leave a dead version for each commit, and during another
-# program's long transaction, every commit would read all dead versions.
+# Increments the stored count of the process $1, if the count is $2 and the process owns the store. If one of
+# these conditions is false, `_MOVE` returns no row, and `_MOVE_OR_FAIL` fails. Otherwise, `_MOVE` returns the
+# new count. Each new count is a new row. If one row were updated, each commit would leave a dead version of
+# the row, and during another program's long transaction, every commit would read all dead versions.
 _MOVED: Final = (
     b"WITH held AS MATERIALIZED (SELECT pg_try_advisory_xact_lock($1) AS yes), old AS (DELETE FROM"
     b" commits USING held WHERE yes AND node = $1 AND n = $2 RETURNING node, n), put AS (INSERT INTO"
@@ -98,12 +98,14 @@ class PostgresTransactions:
 
     @property
     def broken(self) -> StoreError | None:
-        """A new error that explains why the store refuses all further work; None for a working store."""
+        """A new exception object that explains why the store refuses all further work; None for a
+        working store.
+        """
         return None if self._broken is None else self._broken()
 
     @property
     def commits(self) -> int:
-        """Number of this process's commits. A commit with an unknown outcome is not counted."""
+        """Number of this process's commits. A commit with an unknown outcome isn't included."""
         return self._commits
 
     def give_up(self) -> None:
@@ -167,7 +169,8 @@ class PostgresTransactions:
         """Check that the session lives, and replace a lost session; see `ownership`.
 
         Args:
-            settle: a query for the commit count, to send something to the server. With None, nothing is sent.
+            settle: a query for the commit count, to send something to the server. With None, no query is
+                sent.
         """
         asked = steady_time()
         if self._broken is not None:
@@ -225,10 +228,10 @@ class PostgresTransactions:
         return None
 
     def _all_well(self, batch: Sequence[Job[Any]]) -> bool:
-        """Run and commit the jobs without savepoints, waiting for as few answers as possible.
+        """Run all jobs of the batch without savepoints and commit them, waiting for as few answers as
+        possible.
 
-        Returns:
-            Whether all jobs are stored. If not, a job failed, and no job is stored.
+        Whether all jobs are stored. If not, a job failed, and no job is stored.
         """
         done, committing = self._commits + 1, False
         try:
@@ -244,7 +247,8 @@ class PostgresTransactions:
             if self._session.lost_with(error) and committing:
                 if not self._settle(done):
                     raise _LostError(first_line(error)) from None
-                # The results of the batch's statements are lost too, so the rows must be counted again.
+                # The lost answer also contained the results of the batch's statements, so the rows must be
+                # counted again.
                 self._uncounted = True
             else:
                 self._verdict(error)
@@ -272,7 +276,7 @@ class PostgresTransactions:
         return None
 
     def _verdict(self, error: Exception) -> Exception:
-        """Return the error for a job's caller.
+        """Convert an error that a job raised into the error for the job's caller.
 
         Raises:
             _LostError: the connection is lost, for a reason outside the job.
@@ -299,7 +303,8 @@ class PostgresTransactions:
             self._roll_back()
             raise _LostError(first_line(error)) from verdict
         if row is None:
-            # A new session finds the reason: another process owns the store, or the stored count is wrong.
+            # A new session will find the reason: another process owns the store, or the stored count is
+            # wrong.
             self._session.close()
             raise _LostError("its commits are counted no more")
 
@@ -331,7 +336,9 @@ class PostgresTransactions:
         return verdicts
 
     def _settle(self, done: int) -> bool:
-        """After a lost answer, return whether the COMMIT succeeded: the stored count is then `done`."""
+        """After the answer to a COMMIT was lost, return whether the COMMIT succeeded: then the stored
+        count is `done`.
+        """
         until, pause = time.monotonic() + SETTLE_SECONDS, _FIRST_PAUSE
         while True:
             try:
@@ -352,7 +359,7 @@ class PostgresTransactions:
         self._return(self._commits)
 
     def _return(self, *counts: int) -> int:
-        """Replace the session; return the count of commits, which must be one of `counts`.
+        """Replace the session; return the stored count of commits, which must be one of `counts`.
 
         Raises:
             _LostError: there is no session now.
@@ -386,7 +393,7 @@ class PostgresTransactions:
         try:
             go_on(connection, self._name)
         except psycopg.Error as error:
-            connection.close()  # otherwise the next batch would run, although the history isn't stored
+            connection.close()  # else the next batch would be executed without this fact
             raise _LostError(first_line(error)) from None
 
     def _taken_over(self) -> NoReturn:

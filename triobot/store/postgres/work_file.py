@@ -1,12 +1,13 @@
 """Work files: local files with the work slots, for stores on a server.
 
-A conversation that kills its process must be parked after the third kill, and such a kill often comes too
-fast for a message to the server. So a process writes the work slots to a file on its own machine, one file
-for each store that the process opens. A new process takes the first file that no process has locked, and
-raises the crash counts of the conversations in this file. A process on another machine can't read the file.
-So a conversation that kills processes on several machines is parked only after a few more kills.
+A conversation that kills its process must be parked after the third kill. Such a kill often happens before
+the process could send a message to the server. So a process writes the work slots to a file on its own
+computer, one file for each store that the process opens. A new process takes the first file that no process
+has locked, and raises the crash counts of the conversations in this file. A process on another computer can't
+read the file. So a conversation that kills processes on several computers is parked only after a few more
+kills.
 
-Notes that were written before a restart of the machine are ignored, because the restart ended the process.
+Notes that were written before a restart of the computer are ignored, because the restart ended the process.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ..notes import SLOT
 
 _log: Final = logging.getLogger("triobot.store")
 _MOST: Final = 8
-"""Number of files per store and machine; further processes have no file."""
+"""Number of files per store and computer; further processes have no file."""
 
 
 def take_work_file(store: str, machine: str | None) -> FileLock | None:
@@ -35,7 +36,7 @@ def take_work_file(store: str, machine: str | None) -> FileLock | None:
 
     Args:
         store: identity of the store.
-        machine: identity of this boot of the machine; None on a system without such an identity, where no
+        machine: identity of this boot of the computer; None on a system without such an identity, where no
             process gets a file.
     """
     if machine is None:
@@ -75,7 +76,7 @@ def _take(path: Path, machine: str) -> FileLock | None:
 
 
 def _state_folder() -> Path:
-    """Return the folder for data that outlives a process and belongs to this machine only.
+    """Return the folder for data that outlives a process and belongs to this computer only.
 
     Raises:
         RuntimeError: this user has no home.
