@@ -27,7 +27,7 @@ class HttpTarget:
     address are sent as HTTP Basic authentication.
 
     Args:
-        url: https address, or http to this machine; may contain a secret.
+        url: https address, or http to this computer; may contain a secret.
         secret: key of the signature.
 
     Raises:

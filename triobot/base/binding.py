@@ -28,7 +28,7 @@ _FIRST_INHERITED: Final = 3
 @final
 @guarded
 class TcpBind:
-    """TCP address of this machine. For port 0 the system chooses a free port."""
+    """TCP address of this computer. For port 0 the system chooses a free port."""
 
     host: str
     port: int
@@ -40,7 +40,7 @@ class TcpBind:
 @final
 @guarded
 class UnixBind:
-    """Path of a Unix socket, for a proxy on this machine. A socket left by an ended process is replaced.
+    """Path of a Unix socket, for a proxy on this computer. A socket left by an ended process is replaced.
 
     Attributes:
         mode: file mode of the path; a connection needs write permission. None: the process's umask decides,
@@ -99,7 +99,7 @@ async def open_listeners(binds: Sequence[Bind], *, backlog: int) -> list[trio.So
     """Listen on all of the addresses, or on none.
 
     Raises:
-        ConfigError: an address is in use or doesn't belong to this machine, or a descriptor is no listening
+        ConfigError: an address is in use or doesn't belong to this computer, or a descriptor is no listening
             socket.
     """
     if not binds:

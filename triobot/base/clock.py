@@ -1,6 +1,6 @@
 """The protocol `WallClock` for the time of day, and detection of jumps of this time.
 
-The time of day jumps when a person or a late time service sets the clock, and when a machine without a
+The time of day jumps when a person or a late time service sets the clock, and when a computer without a
 battery starts. A timer of an hour must still last an hour. So a running bot reads the time through a
 `Timepiece`. At each reading, `Timepiece` compares the time of day with a clock that can't be set, and so
 detects each jump.
@@ -12,9 +12,9 @@ if the system clock is set back to a time within these 100 ms, the jump is detec
 A jump is detected only by a reading, so a wait for a time of day reads the clock at least each minute
 (`Timepiece.wait`). A clock that reports each change, such as virtual time, is not read between changes.
 
-On Linux and macOS, the clock that can't be set also counts the time during which the machine sleeps. So sleep
-is no jump there: the time has passed for every timer. On other systems, `Timepiece` detects the machine's
-sleep, and the pause of a virtual machine, as jumps.
+On Linux and macOS, the clock that can't be set also counts the time during which the computer sleeps. So
+sleep is no jump there: the time has passed for every timer. On other systems, `Timepiece` detects the
+computer's sleep, and the pause of a virtual machine, as jumps.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ TOLERANCE: Final = 5_000
 _COMPARED_FOR: Final = 100  # milliseconds of the system clock
 
 LOOK_AGAIN: Final = 60.0
-"""Seconds within which a waiting task detects a jump or the machine's sleep."""
+"""Seconds within which a waiting task detects a jump or the computer's sleep."""
 
 
 @runtime_checkable
@@ -61,22 +61,22 @@ class Steady(Protocol):
     """
 
     def steady(self) -> int:
-        """Return milliseconds since an arbitrary moment; sleep of the machine counts."""
+        """Return milliseconds since an arbitrary moment; sleep of the computer counts."""
         ...
 
 
 def steady_time() -> int:
-    """Return this machine's milliseconds since an arbitrary moment; sleep of the machine counts."""
+    """Return this computer's milliseconds since an arbitrary moment; sleep of the computer counts."""
     if sys.platform == "linux":
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
-    if sys.platform == "darwin":  # on macOS, time.monotonic() stops while the machine sleeps
+    if sys.platform == "darwin":  # on macOS, time.monotonic() stops while the computer sleeps
         return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000_000
     return time.monotonic_ns() // 1_000_000
 
 
 @final
 class SystemClock:
-    """This machine's clock."""
+    """This computer's clock."""
 
     def now(self) -> int:
         """Return the time of day in milliseconds since 1970 UTC."""

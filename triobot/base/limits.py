@@ -16,7 +16,7 @@ PRIVATE: Final = (
     *("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"),
     *("::1", "fc00::/7", "fe80::/10", "unix"),
 )
-"""Addresses of this machine and of private networks, and ``unix``."""
+"""Addresses of this computer and of private networks, and ``unix``."""
 
 
 @final
@@ -105,7 +105,7 @@ class ServingLimits:
     # about 10 kB.
     connections: int = 4096
     connections_per_address: int | None = 128
-    # Addresses of this machine and of private networks, where proxies usually run.
+    # Addresses of this computer and of private networks, where proxies usually run.
     shared_addresses: tuple[str, ...] = PRIVATE
     spare_descriptors: int = 128
     settle_seconds: float = 0.25

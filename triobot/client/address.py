@@ -39,7 +39,7 @@ class BaseUrl:
         host: in lower-case ASCII, without a dot at the end.
         path: prefix of each operation's path; without a slash at the end.
         trusted_network: whether cleartext and non-public addresses are allowed, because the platform is on
-            this machine, or because the operator allowed insecure URLs.
+            this computer, or because the operator allowed insecure URLs.
     """
 
     scheme: str
@@ -63,8 +63,8 @@ def parse_base_url(text: object, *, allow_insecure: bool) -> BaseUrl:
 
     Raises:
         ConfigError: `text` is no URL (an unset variable's None, for example), or contains a user, a password,
-            a query or a fragment. Or `text` is an ``http://`` URL of another machine, and `allow_insecure` is
-            False. The error doesn't contain `text`, which may contain a password.
+            a query or a fragment. Or `text` is an ``http://`` URL of another computer, and `allow_insecure`
+            is False. The error doesn't contain `text`, which may contain a password.
     """
     found = _BASE.fullmatch(text) if isinstance(text, str) else None
     if found is None:

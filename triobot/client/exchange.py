@@ -4,7 +4,7 @@ Failures are raised as triobot's errors. Requests are passed directly to the tra
 `httpx.AsyncClient`: no redirects, no cookies, no environment variables, no changed headers.
 
 A failure's meaning depends on the progress of the request (`RequestProgress`). If no byte can have left this
-machine, repeating is safe. Otherwise the platform may have acted. If the progress is unknown, the request
+computer, repeating is safe. Otherwise the platform may have acted. If the progress is unknown, the request
 counts as sent.
 """
 
@@ -55,7 +55,7 @@ class RequestProgress:
     """Progress of one request, as far as its transport reports it.
 
     Attributes:
-        may_have_left: whether a byte of the request may have left this machine. True from the start if the
+        may_have_left: whether a byte of the request may have left this computer. True from the start if the
             transport reports no steps; otherwise True once the headers are about to be written.
         fresh: whether a new connection was made for the request, and the request isn't sent yet.
         before: called right before the request is sent; an exception stops the request.
@@ -146,7 +146,7 @@ async def exchange(
             stops the request, and is raised.
 
     Raises:
-        NotDeliveredError: no byte of the request left this machine.
+        NotDeliveredError: no byte of the request left this computer.
         DeliveryUnknownError: the request may have taken effect: no head of an answer came.
 
     Cancellation: *ambiguous* once the request is being written. The connection is closed, and its slot in the

@@ -38,7 +38,7 @@ def check_addresses(addresses: Iterable[str], *, trusted_network: bool) -> tuple
 
 
 def is_public(address: IPAddress) -> bool:
-    """Return whether an address is on the public internet, not on this machine or network."""
+    """Return whether an address is on the public internet, not on this computer or network."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = _inner_ipv4(address)
         if inner is not None:

@@ -71,7 +71,7 @@ class PlatformClient:
 
     Args:
         base_url: such as ``https://api.example.com``; operations' paths are appended. ``http://`` is for this
-            machine only.
+            computer only.
         token: the service's token, from the developer portal.
         transport: httpx transport of the operations; closed with the client. None: operations use connections
             of `triobot.http`, and files use httpx's own transport. Without `triobot.http`, operations use
@@ -80,7 +80,7 @@ class PlatformClient:
             it connects to. The other rules for downloads still apply, and the transport never gets the token.
             None: a transport that connects to checked addresses only.
         lent: whether the given transports stay open, because other clients share them.
-        allow_insecure: whether to accept ``http://`` to another machine; for a trusted network only.
+        allow_insecure: whether to accept ``http://`` to another computer; for a trusted network only.
         media_hosts: further domains from which files may be downloaded, with all names below these domains.
             The base URL's registered domain is always allowed.
         patience: seconds for a request, from connecting to the end of its answer. For uploads and downloads:
@@ -255,7 +255,7 @@ class PlatformClient:
         """Download a file from the platform, without the token.
 
         The address must be https, on the base URL's registered domain or on one of the `media_hosts`, and its
-        IP addresses must be public. Redirects aren't followed. If the base URL is on this machine, or was
+        IP addresses must be public. Redirects aren't followed. If the base URL is on this computer, or was
         accepted because of `allow_insecure`, cleartext and non-public addresses are allowed. The file appears
         complete or not at all, and only the file's owner can read the file. At most a harmless ending of the
         sender's filename is used.

@@ -89,7 +89,7 @@ class Terms:
 
 
 def not_connected(operation: str, error: Exception) -> NotDeliveredError:
-    """Return the error of an operation for which no connection was made: no byte left this machine."""
+    """Return the error of an operation for which no connection was made: no byte left this computer."""
     return NotDeliveredError(operation, f"could not connect: {cause_of(error)}")
 
 
@@ -145,7 +145,7 @@ def retry_after_of(headers: Iterable[tuple[bytes, bytes]]) -> float | None:
     """Return the pause in seconds that the platform asks for; None without such a request.
 
     `Retry-After` is a number of seconds, or a date. A date is compared with the answer's own date, since the
-    two machines' clocks may differ. The result is at most an hour.
+    two computers' clocks may differ. The result is at most an hour.
 
     Platform: RFC 9110, section 10.2.3.
     """

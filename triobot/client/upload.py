@@ -78,9 +78,9 @@ def escape(text: str) -> str:
 
 @cache
 def _types() -> mimetypes.MimeTypes:
-    """Return Python's own table of media types, which is the same on all machines.
+    """Return Python's own table of media types, which is the same on all computers.
 
-    The table is created for the first file and not at import, because Python then also reads the machine's
+    The table is created for the first file and not at import, because Python then also reads the computer's
     table from the disk.
     """
     types = mimetypes.MimeTypes(filenames=())

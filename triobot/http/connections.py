@@ -50,7 +50,7 @@ class ClientConnection:
         broken: whether a write failed; an answer that came before the failure still counts.
         is_quiet: returns whether nothing has arrived, see `ByteLink.is_quiet`. Only a quiet idle connection
             may be used.
-        may_have_left: whether a byte of the message passed to `post` may have left this machine.
+        may_have_left: whether a byte of the message passed to `post` may have left this computer.
     """
 
     def __init__(self, link: ByteLink) -> None:

@@ -1,7 +1,7 @@
 """Access to an operator's listener: a Unix socket beside the store, or a loopback port with a key.
 
-On systems without Unix sockets, the bot listens on a free port of this machine. The bot writes the port and a
-new key to a file beside the store. Only the file's owner can read the file, as far as the system has
+On systems without Unix sockets, the bot listens on a free port of this computer. The bot writes the port and
+a new key to a file beside the store. Only the file's owner can read the file, as far as the system has
 permissions. Anyone who can read the file may send requests.
 """
 

@@ -1,8 +1,8 @@
 """The operator API through a store in a database: the same questions and answers, without a connection to the
 bot.
 
-A command on another machine can reach the bot through the database. As in HTTP, a question has a method and a
-target, and an answer has a status and lines. The store transports both; this module encodes and decodes
+A command on another computer can reach the bot through the database. As in HTTP, a question has a method and
+a target, and an answer has a status and lines. The store transports both; this module encodes and decodes
 questions and answers at both ends.
 """
 

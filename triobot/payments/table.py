@@ -331,7 +331,7 @@ TABLE: Final[tuple[Transition, ...]] = (
     ),
     # The aside that has the payment continues, but no step of it may give goods any more.
     Transition(("delivered",), ("restored",), tell=(TellOperator("granted_before_maybe"),)),
-    # --- the machine's clock. After a set-back, all stored times that lie in the future move to now. After a
+    # --- the computer's clock. After a set-back, all stored times that lie in the future move to now. After a
     # set-forward, the stored times of past events move along.
     Transition((*_LIVE, "verified", "delivered"), ("clock_set",)),
     # --- the aside that has the payment can't continue

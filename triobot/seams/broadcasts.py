@@ -1,9 +1,9 @@
 """Broadcasts as rows: one row for each broadcast, and one for each receiver.
 
-No message has been sent to the receivers at positions above `BroadcastJob.meant`. A receiver at or below
-`meant` may have a request in flight; after a crash, the outcome of such a request is unknown. A receiver's
-final outcome adds one to a count of the broadcast, and deletes the receiver's row. Only the rows of receivers
-who are gone stay.
+No message has been sent to the receivers at positions above `BroadcastJob.meant`. A receiver at position
+`meant` or below may have a request in flight; after a crash, the outcome of such a request is unknown. A
+receiver's final outcome adds one to a count of the broadcast, and deletes the receiver's row. Only the rows
+of receivers who are gone stay.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def check_key(key: object) -> str:
 
 
 def _register() -> None:
-    # A class is recorded under its registered name, which stays the same when a module moves.
+    # A value of a class is stored under the class's registered name, which stays the same when a module is
+    # moved.
     for cls in (*_RECORDED, Announcement):
         register(cls, name=f"triobot.{cls.__name__}")
 
@@ -68,8 +69,9 @@ def _register() -> None:
 @final
 @guarded
 class Announcement:
-    """A broadcast's message. Media needs a descriptor, because a local file may be deleted before the last
-    send.
+    """A broadcast's message.
+
+    A medium must have a descriptor of the platform, because a local file may be deleted before the last send.
     """
 
     content: Content = attrs.field(repr=False)
@@ -106,7 +108,8 @@ class Announcement:
 class Outcome(Enum):
     """Outcome of a broadcast for one receiver.
 
-    AGAIN isn't final: no message was delivered, and another attempt follows after the other receivers.
+    AGAIN isn't final: no message was delivered, and the broadcast sends to this receiver again after all
+    other receivers.
     """
 
     SENT = "sent"
@@ -123,16 +126,16 @@ class BroadcastStatus:
 
     Attributes:
         state: ``none`` if no broadcast has this key; ``capturing`` while the receivers are stored, before the
-            first request; ``sending`` while requests are sent; ``stopping`` while the requests in flight are
-            awaited and no new request is sent; ``stopped`` after a stop; ``done`` if every receiver has an
-            outcome.
+            first request; ``sending`` while requests are sent; ``stopping`` while no new request is sent and
+            the bot waits for the requests in flight; ``stopped`` after a stop; ``done`` if every receiver has
+            an outcome.
         total: number of receivers; each chat counts once.
         sent: receivers who got the message.
         gone: receivers who have left or blocked the bot.
         failed: receivers for whom the platform refused the message for another reason.
-        unknown: receivers who may have got the message: the process died during the request, or the answer
-            was lost, or a restored backup had no outcome. Another attempt might deliver the message twice.
-            So only a broadcast with ``on_unknown="resend"`` makes another attempt.
+        unknown: receivers who may have got the message: the process died during the request, the answer was
+            lost, or a restored backup had no outcome for the receiver. Another attempt might deliver the
+            message twice. So only a broadcast with ``on_unknown="resend"`` makes another attempt.
     """
 
     state: BroadcastState
@@ -149,7 +152,7 @@ class BroadcastStatus:
 
     @property
     def over(self) -> bool:
-        """Whether the broadcast is finished: nothing will change any more."""
+        """Whether the broadcast is finished, so that its status can't change any more."""
         return self.state in ("stopped", "done")
 
 
@@ -161,8 +164,8 @@ class BroadcastJob:
     Attributes:
         key: the author's name for the broadcast, unique in the store.
         at: start time in wall milliseconds.
-        content: the recorded message; empty once the broadcast is over.
-        meant: highest position of a receiver for whom a request may have been sent.
+        content: the message as stored text; empty once the broadcast is over.
+        meant: highest position of a receiver to whom a request may have been sent.
         status: progress of the broadcast.
     """
 
@@ -187,8 +190,8 @@ class Receiver:
 class OpenBroadcast:
     """Begin a new broadcast in the state ``capturing``, without receivers.
 
-    A broadcast with this key that is still ``capturing`` is deleted first. Nothing changes if a broadcast
-    with this key is in a later state.
+    A broadcast with this key that is still ``capturing`` is deleted first. If a broadcast with this key is in
+    a later state, this write has no effect.
     """
 
     key: str
@@ -213,7 +216,8 @@ class AdvanceBroadcast:
     """Raise `BroadcastJob.meant`, before requests for the receivers up to `meant` are sent; store outcomes.
 
     Attributes:
-        outcomes: outcomes by the receiver's position. An outcome counts once, however often it is written.
+        outcomes: outcomes by the receiver's position. An outcome that is written several times is counted
+            once.
     """
 
     key: str

@@ -29,8 +29,8 @@ class Arrival:
         once: whether no other event can have this key. If True, the store drops each further arrival with the
             key for seven days, or for `Retention.keys` if the author's code made the key. If False, the store
             drops an arrival only within a minute of an unacknowledged delivery with an equal key.
-        came: steady-clock time at which the request was read. Needed only by a store that must accept the
-            event within a time limit.
+        came: time of the steady clock at which the request was read. Only a store that must accept the event
+            within a time limit needs this time.
     """
 
     chat_id: ChatId
@@ -68,13 +68,13 @@ class InboxRow:
 @final
 @frozen
 class Redelivered:
-    """The event is in the store already: answer 200, dispatch nothing."""
+    """Result for an event that is in the store already: answer 200, and don't dispatch the event."""
 
 
 @final
 @frozen
 class OverQuota:
-    """The event was not stored, because the inbox is full: answer 503.
+    """Result for an event that was not stored, because the inbox is full: answer 503.
 
     Attributes:
         whole: whether the whole inbox is full, and not only the chat's share.
@@ -96,7 +96,7 @@ None if a waiting conversation got the event, and the transaction is durable."""
 @final
 @frozen
 class Quota:
-    """Limits of the inbox; events beyond these limits are refused."""
+    """Limits of the inbox; an event that would exceed a limit is refused."""
 
     events_per_chat: int = 1_000
     bytes_in_all: int = 256 * 1024 * 1024
@@ -108,4 +108,4 @@ Beginning: TypeAlias = Callable[[Callable[[], Mapping[str, str]]], str | None]
 
 @final
 class RedeliveredError(StoreError):
-    """The event of an `Accept` was delivered twice, and nothing of this commit was stored."""
+    """The event of an `Accept` is in the store already, and nothing of this commit was stored."""

@@ -1,9 +1,10 @@
 """Conversations in a store: the values that `triobot.store.Store` takes and returns.
 
-A conversation is a row and a journal. The *row* describes a conversation that isn't in memory: its chat, its
-route, whether work is left, when to wake it. The *journal* is the ordered list of the conversation's records;
-the store counts the records and doesn't interpret them. The *effects* are stored beside the journal: an
-operation's intent before the operation is sent, and the operation's result once the result is known.
+A conversation is a row and a journal. The *row* has what the bot must know of a conversation that isn't in
+memory: its chat, its route, whether work is left, and its wake time. The *journal* is the ordered list of the
+conversation's records; the store counts the records and doesn't interpret them. The *effects* are stored
+beside the journal: an operation's intent before the operation is sent, and the operation's result once the
+result is known.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ RunKind: TypeAlias = Literal["conversation", "interrupt", "aside", "room", "job"
 @final
 @frozen
 class Opening:
-    """A store's facts about this run of the program and the previous run.
+    """A store's facts about the process that has opened the store now, and about the previous process.
 
     Attributes:
-        boot: number of this run among all runs that opened this store, from 1.
-        at: when this run opened the store, in wall milliseconds.
-        unclean: how many runs in a row, just before this one, ended without closing the store.
-        previous_at: when the previous run opened the store, or None.
+        boot: number of this process among all processes that opened this store, from 1.
+        at: when this process opened the store, in wall milliseconds.
+        unclean: how many processes in a row, just before this process, ended without closing the store.
+        previous_at: when the previous process opened the store, or None.
         epoch: how often the store was restored from a backup. An operation of an earlier epoch may have been
-            done after the backup, so its outcome is unknown.
+            performed after the backup, so its outcome is unknown.
         epoch_at: when the last backup was restored, in wall milliseconds; 0 if no backup was ever restored.
-        restored: whether this is the first run since the last restore.
-        at_work: content of `Store.at_work`, by slot, when the previous run was killed. Empty after a clean
-            stop, and after a restart of the machine.
+        restored: whether this process is the first that opens the store since the last restore.
+        at_work: content of `Store.at_work`, by slot, when the previous process was killed. Empty after a
+            clean stop, and after a restart of the computer.
         risk: why the store may lose acknowledged data, if the store's address accepts this risk.
-        node: name of this process for people, if several processes can own the store in turn.
+        node: name of this process in texts for people, if several processes can own the store in turn.
     """
 
     boot: int
@@ -64,26 +65,27 @@ class ConversationRow:
 
     Attributes:
         route: name of the conversation's route.
-        kind: the route's kind, for the case that the code has no route with this name any more.
+        kind: the route's kind, which is needed if the code has no route with this name any more.
         version: version of the route whose code wrote the journal; opaque to the store.
         sender_id: the only sender whose events the conversation gets, if the route has ``per="sender"``.
         key: idempotency key of the start, if code started the conversation; else None.
-        run: number of the run, from 1; `ContinueConversation` adds one.
-        unfinished: whether work was under way at the last write; if so, the next start must revive the
-            conversation.
-        wake_at: when the conversation must be revived in any case, in wall milliseconds.
+        run: number of the route's present run, from 1; `ContinueConversation` adds one.
+        unfinished: whether the conversation had work left at the last write; if so, the bot's next start must
+            revive the conversation.
+        wake_at: when the conversation must be revived even without an event, in wall milliseconds; None for
+            never.
         parked_because: why this code must not revive the conversation, or None.
-        error: reference to the error in the log, if the conversation failed; never the error's text. If the
-            crash count reached its limit, `error` is the build of the code that crashed.
-        in_hand: crash count: how often the process was killed while the conversation's code ran, since the
-            conversation last came to rest.
+        error: id of the error in the log, if the conversation failed; never the error's text. If the crash
+            count reached its limit, `error` is the build of the code that crashed.
+        in_hand: the crash count: how often the process was killed while the conversation's code ran, counted
+            since the conversation last came to rest.
         position: position of the next record.
         started_at, updated_at: in wall milliseconds.
         ended_at: when the conversation ended. The row of an ended conversation is kept only if the
             conversation failed, or on request.
-        rests: the operations in which the conversation waited when `rests` was last written; opaque to the
+        rests: the operations in which the conversation waited at the last write of this field; opaque to the
             store. None if unknown.
-        build: number of the newest build whose replay matched the journal; 0 if unknown.
+        build: number of the newest build of the code with a replay that matched the journal; 0 if unknown.
     """
 
     id: ConversationId
@@ -119,7 +121,7 @@ class Deployed:
     """The sources of one build of the bot's code.
 
     Attributes:
-        at: time of the build's first run, in wall milliseconds.
+        at: time of the build's first start, in wall milliseconds.
         build: number of the build in the store.
         sources: digests of the sources.
     """
@@ -134,7 +136,7 @@ class Deployed:
 class AcceptedChange:
     """An author's declaration that two calls in a function are the same operation.
 
-    Stored until no conversation from before the change is left.
+    The store keeps the declaration until every conversation from before the change has ended.
 
     Attributes:
         function: qualified name of the function.
@@ -149,7 +151,7 @@ class AcceptedChange:
 @final
 @frozen
 class StoredCode:
-    """All stored data about the code that wrote the journals.
+    """All data that the store has about the code that wrote the journals.
 
     Attributes:
         deployed: builds, oldest first.
@@ -184,7 +186,7 @@ class Journal:
     """All stored data of a conversation.
 
     Attributes:
-        first: position of the first record: 0, or the beginning of the current run.
+        first: position of the first record: 0, or the position at which the route's current run began.
         records: all records from `first` on, in order.
         effects: effects of the current run, by operation id.
     """
@@ -198,7 +200,7 @@ class Journal:
 # --- writing
 #
 # A write to a conversation that has ended, or that was deleted with its chat, raises JournalConflictError,
-# and nothing of the commit is stored. The docstrings of some classes name another result.
+# and nothing of the commit is stored. For some classes, the docstring names another result.
 
 
 @final
@@ -207,8 +209,8 @@ class BeginConversation:
     """Begin a conversation: unfinished, with an empty journal.
 
     Attributes:
-        id: number of the inbox row that starts the conversation. JournalConflictError if the number is in
-            use.
+        id: number of the inbox row that starts the conversation. JournalConflictError is raised if a
+            conversation has this number.
     """
 
     id: ConversationId
@@ -228,7 +230,7 @@ class AppendRecords:
     """Append records to a journal.
 
     Attributes:
-        position: position of the first record. If this isn't the journal's end, JournalConflictError is
+        position: position of the first record. If `position` isn't the journal's end, JournalConflictError is
             raised: another writer has appended records, or an earlier write was lost.
         records: one line of text each.
     """
@@ -241,7 +243,7 @@ class AppendRecords:
 @final
 @frozen
 class PutStanding:
-    """Store whether a conversation has work left, and when to wake it.
+    """Store whether a conversation has work left, and the conversation's wake time.
 
     A conversation without work left (`unfinished` is False) is at rest, and its crash count is set to 0.
     """
@@ -255,9 +257,10 @@ class PutStanding:
 @final
 @frozen
 class PutRested:
-    """Store the operations in which a conversation waits, and the build whose replay matches the journal.
+    """Store the operations in which a conversation waits, and the build of the code with a replay that
+    matches the journal.
 
-    Needed if the last record doesn't show these operations.
+    This write is needed if the last record doesn't show these operations.
 
     Attributes:
         rests, build: as in `ConversationRow`.
@@ -271,10 +274,11 @@ class PutRested:
 @final
 @frozen
 class KeepIntent:
-    """Store that an operation is about to be sent; a second intent for the same operation replaces the first.
+    """Store the intent to send an operation, before it is sent; a second intent for the same operation
+    replaces the first intent.
 
     Attributes:
-        run: the conversation's run. If this run is over, JournalConflictError is raised.
+        run: number of the route's run. If this run is over, JournalConflictError is raised.
         operation: id of the operation within the run.
     """
 
@@ -317,12 +321,12 @@ class DropEffects:
 class ContinueConversation:
     """Begin a conversation's next run: unfinished, with a new journal and without a wake time.
 
-    Positions continue, so a record of the old run can't be mistaken for a record of the new run.
+    The new records continue the old numbering, so a record of the old run can't be mistaken for a record of
+    the new run.
 
     Attributes:
         position: position of the first record. If this isn't the journal's end, JournalConflictError is
-            raised.
-        records: the new journal; at least one record.
+            raised. records: the new journal; at least one record.
     """
 
     conversation: ConversationId
@@ -341,9 +345,9 @@ class ParkConversation:
     stays.
 
     Attributes:
-        because: the reason; None ends the parking.
-        error: reference to the error in the log. If the crash count reached its limit, `error` is the build
-            of the code that crashed.
+        because: the reason; None makes a parked conversation an ordinary conversation again.
+        error: id of the error in the log. If the crash count reached its limit, `error` is the build of the
+            code that crashed.
     """
 
     conversation: ConversationId
@@ -364,7 +368,7 @@ class TakeInHand:
 @final
 @frozen
 class WakeEarlier:
-    """Move every conversation's wake time earlier, but not before 1970, because the clock was set back.
+    """Move every conversation's wake time earlier after the clock was set back, but not before 1970.
 
     Attributes:
         by: milliseconds.
@@ -376,11 +380,12 @@ class WakeEarlier:
 @final
 @frozen
 class EndConversation:
-    """End a conversation and delete its rows. No effect if the rows are gone.
+    """End a conversation and delete its rows. This write has no effect if the rows are deleted already.
 
     Attributes:
-        error: reference to the error if the conversation failed; all rows are then kept for a while.
-        kept: whether the rows are kept for a while although the conversation ended well.
+        error: id of the error in the log if the conversation failed; all rows are then kept for
+            `Retention.crashed`.
+        kept: whether the rows are kept for `Retention.ended` although the conversation ended well.
     """
 
     conversation: ConversationId
@@ -392,10 +397,10 @@ class EndConversation:
 @final
 @frozen
 class KeepCode:
-    """Store sources and sites that records refer to, and the build that runs from now on.
+    """Store sources and sites that records refer to, and the build of the code that the bot uses from now on.
 
-    The store may have some of the sources and sites already. When another build begins to run, the store
-    deletes the code that no conversation can refer to any more.
+    The store may have some of the sources and sites already. With a new build, the store also deletes the
+    code that no conversation can refer to any more.
 
     Attributes:
         sources: digest, module name and text of each source.

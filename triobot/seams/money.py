@@ -1,8 +1,8 @@
 """Payments and alarms in a store: the rows, the writes that change them, and the results of queries.
 
 A store doesn't interpret a payment's states: it stores the columns that queries need, a record that only the
-ledger reads, and each row's history. A write changes a row only if the row still has the revision that the
-writer has read.
+ledger reads, and each row's history. A write changes a row only if no other write has changed the row's
+revision since the writer read the row.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ class PaymentRow:
     Attributes:
         id: a button's ``ref_id``, or triobot's own number of an invoice.
         revision: 1 in the first write, and one more in each later write.
-        state: the ledger's state.
+        state: the payment's state in the ledger.
         group: label for totals, such as ``button IRR``; a total never mixes groups.
         made_at: time of the first write.
         due_at: time of the next check; None for never.
-        urgent: priority in the list of due payments: smaller goes first, None last.
-        captured, captured_at: amount that the platform captured, and when; either both are set, or neither.
+        urgent: priority in the list of due payments: payments with smaller numbers come first, payments with
+            None last.
+        captured, captured_at: amount that the platform captured, and the time of the capture; both are set,
+            or both are None.
         record: all other data, for the ledger alone.
     """
 
@@ -62,7 +64,7 @@ class PutPayment:
     Attributes:
         fact: what happened, for the history.
         at: when it happened, in wall milliseconds.
-        folds: whether this entry replaces all earlier entries of the payment's history.
+        folds: whether this line replaces all earlier lines of the payment's history.
     """
 
     row: PaymentRow
@@ -85,11 +87,11 @@ class PaymentMove:
 @final
 @guarded
 class PaymentTotal:
-    """Captured payments of one day (UTC) in one group.
+    """Sum of the payments in one group that were captured on one day (UTC).
 
     Attributes:
         day: days since 1970.
-        amount: the sum that the platform captured, in the group's currency.
+        amount: the sum of the captured amounts, in the group's currency.
     """
 
     day: int
@@ -106,7 +108,7 @@ class PaymentTotal:
 class RaiseAlarm:
     """Store an alarm: one row per kind and key, however often the alarm is raised.
 
-    An alarm that is raised again after an acknowledgement counts as new.
+    If the alarm is raised again after an acknowledgement, its first time and its count begin anew.
     """
 
     kind: AlarmKind
@@ -133,7 +135,7 @@ class AcknowledgeAlarms:
 @final
 @guarded
 class AlarmTold:
-    """Mark an alarm as delivered to the operator's hook."""
+    """Store that the operator's hook has accepted an alarm."""
 
     kind: AlarmKind
     key: str
@@ -174,13 +176,13 @@ Decided: TypeAlias = PutPayment | RaiseAlarm | AcknowledgeAlarms
 class MovePayment:
     """Change a payment's state, starting from the row that the transaction finds.
 
-    For code that stores the change together with other writes, and can't try again after StaleRowError. The
+    For code that stores the change together with other writes, and can't retry after a StaleRowError. The
     same transaction reads the row and stores its next revision, so the row is never stale.
 
     Attributes:
         move: returns the writes to store. Its argument is the current row, or None if there is no row. Called
-            inside the transaction, maybe in another thread, maybe several times; the last call counts. Must
-            be pure and fast. If `move` raises StaleRowError, the whole commit is refused.
+            inside the transaction, possibly in another thread and several times; the result of the last call
+            is stored. Must be pure and fast. If `move` raises StaleRowError, nothing of the commit is stored.
         committed: called after the commit is durable and before `Store.commit` returns, even if the caller
             has stopped waiting. Must be fast and must not raise.
     """
@@ -196,15 +198,16 @@ class MovePayment:
 @final
 @guarded
 class Charge:
-    """A conversation's demand for money.
+    """A conversation's request for a payment by the user.
 
     Attributes:
-        item: the goods, as a record of `triobot.seams.values`.
+        item: the goods, as a text of `triobot.seams.values.encode_value`.
         text: the text of the payment message.
-        owner: name of the operation that charges, unique in the store. After a restart, the operation has the
-            same name.
-        late: receiver of a payment that comes after the conversation's end: the aside for the item, or
-            nobody. With "nobody" the payment is not verified, and the money returns to the user.
+        owner: name of the operation that charges, unique in the store. The operation has the same name after
+            a restart of the bot.
+        late: what happens to a payment that comes after the conversation's end: the aside for the item
+            starts, or ("nobody") no code handles the payment. With "nobody" the payment is not verified, and
+            the money returns to the user.
         expires_at: end of the wait, or of the invoice's validity; wall milliseconds.
     """
 
@@ -227,13 +230,13 @@ PaymentOutcome: TypeAlias = Literal[
 @final
 @guarded
 class PaymentNotice:
-    """News of a payment, for the conversation that waits for the payment.
+    """Message about a payment to the conversation that waits for the payment.
 
     Attributes:
         code: the code in the platform's callback.
         charge_url: the callback's address at which the user can top up the wallet; must be checked before it
             is sent to a user.
-        captured: the amount that the platform captured.
+        captured: the amount that the platform captured, if any.
         revision: the payment's revision when the notice was made, so that a notice is handled only once; 0
             for a notice that ends the charge.
     """
@@ -248,14 +251,14 @@ class PaymentNotice:
 @final
 @guarded
 class Captured:
-    """Verified money, for the code that gives the goods.
+    """A captured payment, for the code that gives the goods.
 
     Attributes:
         key: idempotency key of the goods; never changes.
-        redelivered: whether an earlier aside got the payment and failed.
+        redelivered: whether an earlier run of the aside got the payment and failed.
         uncertain: whether the money was captured before a backup was restored. An operator releases such a
-            payment; the goods may have been given before.
-        reference: the platform's name of the payment.
+            payment for the aside; the goods may have been given before.
+        reference: the platform's identifier of the payment.
     """
 
     id: RefId
@@ -275,7 +278,7 @@ PaymentEnd: TypeAlias = Literal["settled", "failed", "given_up", "refused", "nev
 
 ``settled``: the aside has given the goods. ``failed``: the aside has failed; it gets the payment again, after
 a growing delay. ``given_up``: no conversation waits for the payment any more. ``refused``: the platform
-refused the message. ``never_left``: the message never left this machine. ``unknown``: no answer came.
+refused the message. ``never_left``: the message never left this computer. ``unknown``: no answer came.
 """
 
 

@@ -27,7 +27,7 @@ class Platform(Protocol):
         Raises:
             LocalProtocolError: the operation can't be sent; nothing was sent.
             RefusedError: the platform answered with a refusal.
-            NotDeliveredError: the request never left this machine.
+            NotDeliveredError: the request never left this computer.
             DeliveryUnknownError: the operation may have taken effect.
 
         Cancellation: *ambiguous* once the client begins to write the request.
@@ -36,11 +36,11 @@ class Platform(Protocol):
 
 
 class Begun(Protocol[R_co]):
-    """A request that is serialised; the task that awaits `result` sends it.
+    """A serialised request, which the task that awaits `result` sends.
 
     Attributes:
-        within: seconds until the platform's client times out. After this time, the task that began the
-            request calls `expire`.
+        within: number of seconds after which the request times out. The code that began the request calls
+            `expire` then.
     """
 
     @property
@@ -48,7 +48,7 @@ class Begun(Protocol[R_co]):
 
     @property
     def may_have_left(self) -> bool:
-        """Whether a byte of the request may have left this machine."""
+        """Whether a byte of the request may have left this computer."""
         ...
 
     async def result(self) -> R_co:
@@ -56,8 +56,8 @@ class Begun(Protocol[R_co]):
 
         Raises: as `Platform.perform`.
 
-        Cancellation: the request goes on, and another task may await `result`. If the request was not
-        completely written yet, the request is given up.
+        Cancellation: the request goes on, and another task may await `result`. But if the request was not
+        completely written yet, it is dropped.
         """
         ...
 
@@ -144,17 +144,21 @@ class Outbox(Protocol):
         ...
 
     def typing(self, chat: Recipient) -> AbstractContextManager[None]:
-        """Show the typing indicator while the block runs. Never waits, never raises a platform error."""
+        """Show the typing indicator in the chat while the block runs.
+
+        Never waits, never raises a platform error.
+        """
         ...
 
     def press_taken(self, press: Press[object]) -> None:
-        """Register a press that a wait has taken. The press is answered a second later, unless the author
-        answers first.
+        """Register a press that a conversation's wait has consumed.
+
+        A second later, the outbox answers the press, unless the author answers first.
         """
         ...
 
     def press_due(self, press: Press[object]) -> None:
-        """Answer this press now with an empty text, unless it has been answered."""
+        """Answer a press now with an empty text, unless the press has been answered."""
         ...
 
     async def answer(self, press: Press[object], text: str, *, alert: bool) -> bool:
@@ -162,9 +166,11 @@ class Outbox(Protocol):
         ...
 
     def refuse_press(self, press: Press[object], text: str) -> None:
-        """Answer a press that no wait takes."""
+        """Answer a press that no conversation's wait accepts."""
         ...
 
     def drop(self, chat: Recipient) -> None:
-        """Delete the queue of a chat that the user has left; waiting tasks get ForbiddenError."""
+        """Delete the queue of a chat that the user has left; callers that wait in the queue get
+        ForbiddenError.
+        """
         ...

@@ -1,7 +1,7 @@
 """Check for the optional package `triobot.http`, triobot's own HTTP code, which is faster than httpx.
 
-Without `triobot.http`, httpx sends all requests, and hypercorn serves the webhook. The listeners for
-operators and for other processes don't run without `triobot.http`.
+Without `triobot.http`, httpx sends all requests, and hypercorn serves the webhook. The servers for operators'
+requests and for other processes of the bot require `triobot.http`.
 """
 
 from __future__ import annotations

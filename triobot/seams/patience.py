@@ -1,4 +1,5 @@
-"""Reads that wait while the store can't be reached: for conversations, the ledger and the bot's own tasks.
+"""Reads that wait while the store can't be reached, used by conversations, the ledger and the bot's own
+tasks.
 
 Requests of operators and of the webhook don't wait: such a request fails with StoreAwayError at once.
 """
@@ -19,14 +20,14 @@ _CUT_WITHIN: Final = 1.0
 
 
 async def await_store(read: Callable[[], Awaitable[R]]) -> R:
-    """Call `read` until the store can be reached, and return the result.
+    """Call `read` again and again until the store can be reached, and return the result.
 
     Without the wait, a short outage would make a conversation fail. A repeated call is safe, because `read`
     stores nothing during the outage.
 
     If the process has lost the store for good, the error is raised only after a second. Within this second,
-    the runtime cancels all work on the store. So the conversation doesn't fail here, and goes on in another
-    process.
+    the runtime cancels all work on the store. So the conversation is cancelled instead of failing, and
+    continues in another process.
     """
     while True:
         try:

@@ -1,8 +1,8 @@
 """Resources: objects that a bot needs while it runs, such as a database pool.
 
-A resource is declared with `Bot.resource`. Resources are opened in the order of declaration before the first
-event, and closed after the last conversation has stopped. A test, or a web application with its own database
-pool, can provide a value; the bot then doesn't open the resource.
+The author declares a resource with `Bot.resource`. Resources are opened in the order of declaration before
+the first event, and closed after the last conversation has stopped. A test, or a web application with its own
+database pool, can provide a value; the bot then doesn't open the resource.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ _UNOPENED: Final = "can't open the resource "
 @final
 @guarded(eq=False)
 class Resource(Generic[T]):
-    """A handle to an object that is opened for one run of the bot; `Chat.use` and `Bot.use` return the
-    object.
-    """
+    """A handle to an object that is open while the bot runs; `Chat.use` and `Bot.use` return it."""
 
     open: Callable[[], AbstractAsyncContextManager[T]] = attrs.field(repr=False)
     name: str
@@ -39,14 +37,14 @@ Opened: TypeAlias = Mapping[Resource[object], object]
 @final
 @guarded
 class Provided:
-    """A value that replaces a resource for one run; made by `provide`."""
+    """A value that replaces a resource until the bot stops; made by `provide`."""
 
     resource: Resource[object]
     value: object = attrs.field(repr=False)
 
 
 def provide(resource: Resource[T], value: T) -> Provided:
-    """Replace a resource by `value` for one run: the bot neither opens nor closes `value`.
+    """Replace a resource by `value` until the bot stops: the bot neither opens nor closes `value`.
 
     Examples:
         >>> async def test(bot: Bot) -> None:
@@ -75,8 +73,8 @@ async def open_resources(
 
     Raises:
         ConfigError: a provided resource is not declared, or a declared resource can't be opened.
-        Exception: opening a resource failed with this error. Before the error is raised, the other opened
-            resources are closed.
+        Exception: the error with which the opening of a resource failed. Before the error is raised, the
+            other opened resources are closed.
     """
     for given in provided:
         if not isinstance(cast("object", given), Provided):

@@ -2,7 +2,7 @@
 
 The platform's chat numbers have at most 18 digits. triobot uses larger numbers for its own places: the data
 of a person, the bot's own room, and named rooms. So these places need no separate tables: the code for chats
-also handles these places, except where a chat's users matter.
+also handles these places, except code that depends on a chat's users.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def person_place(sender_id: SenderId) -> ChatId:
 
 
 def room_place(name: str, key: str) -> ChatId:
-    """Return the number of a named room: a hash of `name` and `key`, so that no table of rooms is needed.
+    """Return the number of a named room.
+
+    The number is a hash of `name` and `key`, so that no table of rooms is needed.
 
     In a bot with a million rooms, the chance that two rooms share a number is one in ten million.
 
@@ -43,7 +45,7 @@ def room_place(name: str, key: str) -> ChatId:
 
 
 def is_chat(place: ChatId) -> bool:
-    """Return whether the place is a chat of the platform, not one of triobot's own places."""
+    """Return whether `place` is a chat of the platform; False for one of triobot's own places."""
     return -MOST_CHATS < place < MOST_CHATS
 
 

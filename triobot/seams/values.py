@@ -1,19 +1,19 @@
-"""Recorded values: conversion of values to text and back, for everything that the runtime records.
+"""Conversion of values to text and back, for all values that the runtime stores in journals and data.
 
-A decoded value equals the encoded value and has the same types: a tuple stays a tuple, and a date doesn't
-become a text. A class is stored under a registered name and found by this name; no module is imported because
-of stored data. A class is registered when its first value is encoded, when a filter or a `Key` names the
-class (`expect`), or by `recorded`. The decorator `recorded` also keeps the values of a renamed or moved class
-readable. For an unregistered name, the decoder searches the loaded modules. A class inside a function is not
-found.
+A decoded value equals the encoded value and has the same types: a tuple stays a tuple, and a date stays a
+date. A value of a class is stored with the class's registered name, and the decoder finds the class by this
+name. No module is imported because of stored data. A class is registered when its first value is encoded,
+when a filter or a `Key` names the class (`expect`), or by `recorded`. The decorator `recorded` also keeps the
+values of a renamed or moved class readable. For an unregistered name, the decoder searches the loaded
+modules. The decoder doesn't find a class that is defined inside a function.
 
 Stored data is never dropped silently. If a stored value has a field that its class has lost, the value is
 unreadable. To prevent this, the class declares the field's new name (`formerly`), or declares that the field
 is gone (`recorded`).
 
-The text is ASCII and JSON: ``[version, node]``. Values of JSON's own types are written as they are, and a
-list as an array. Every other value is written as an object with one entry: the tag of the type, and the
-parts.
+The text is ASCII and JSON: ``[version, node]``. Values of JSON's own types are written as JSON values, and a
+list as an array. Every other value is written as an object with one entry: its key is the tag of the type,
+and its value contains the value's contents.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ C = TypeVar("C", bound=type)
 T = TypeVar("T")
 
 _VERSION: Final = 1
-# Deeper than any value that a person would inspect, and far below Python's recursion limit.
+# Largest depth of a value: deeper than any value that a person would inspect, and far below Python's
+# recursion limit.
 _DEPTH: Final = 64
 # Every JSON reader represents integers up to this number exactly.
 _PLAIN_INTEGER: Final = 2**53
@@ -54,7 +55,7 @@ _explored: Final[set[type]] = set()
 # Cache of field names: attrs.fields would search the names again at each call. Encoding fills this cache with
 # classes that are known to be frozen.
 _fields: Final[dict[type, tuple[str, ...]]] = {}
-# The same for all classes, frozen or not.
+# The same cache for all classes, frozen or not.
 _field_names: Final[dict[type, tuple[str, ...]]] = {}
 _quoted: Final = json.encoder.encode_basestring_ascii
 _met: Final[set[type]] = set()
@@ -67,16 +68,16 @@ _FORMERLY: Final = "triobot.formerly"
 
 
 def register(cls: C, /, *, name: str | None = None, aliases: Sequence[str] = ()) -> C:
-    """Register the name under which a class's values are stored; return the class. Usable as a decorator.
+    """Register the name that is stored with the values of `cls`; return `cls`. Usable as a decorator.
 
     Args:
         cls: a frozen attrs class or dataclass, or an Enum.
         name: name in stored values, which stays the same when the class is moved or renamed. The default is
             the module and the class's name.
-        aliases: names in older records.
+        aliases: earlier names of the class, found in older stored values.
 
     Raises:
-        ConfigError: the class is of another kind, or another class has this name.
+        ConfigError: `cls` is no such class, or another class has one of the names.
 
     Examples:
         >>> import attrs
@@ -99,8 +100,9 @@ def register(cls: C, /, *, name: str | None = None, aliases: Sequence[str] = ())
 def recorded(
     *, name: str | None = None, formerly: Sequence[str] = (), gone: Sequence[str] = ()
 ) -> Callable[[C], C]:
-    """Declare how a class is recorded. Put this decorator above the decorator that makes an attrs class or a
-    dataclass.
+    """Declare how values of a class are stored.
+
+    Put this decorator above the decorator that makes an attrs class or a dataclass.
 
     Args:
         name: name in stored values, which stays the same when the class is moved or renamed. The default is
@@ -151,7 +153,7 @@ def formerly(*names: str) -> Mapping[str, tuple[str, ...]]:
 
 
 def _texts_of(what: str, names: Sequence[str]) -> tuple[str, ...]:
-    # A str is a sequence of str as well.
+    # Check for a str first: a str is a sequence of str as well.
     found: tuple[object, ...] = (None,) if isinstance(names, str) else tuple(names)
     if not all(isinstance(name, str) and name for name in found):
         raise ConfigError(f"{what} takes several names, as in {what}=('old',), and each is a text")
@@ -161,10 +163,10 @@ def _texts_of(what: str, names: Sequence[str]) -> tuple[str, ...]:
 def expect(annotation: object, /, who: str = "") -> None:
     """Register the classes in a type such as ``Shipped | Moved``, and the classes of their fields.
 
-    The classes are registered only when a stored value with an unregistered name is decoded.
+    The registration is done later, when a stored value with an unregistered name is decoded.
 
     Args:
-        who: the API that takes values of this class from an author, for the error text.
+        who: the function that the author calls with values of this class, for the error text.
 
     Raises:
         ConfigError: the class isn't frozen, so its values could not be recorded.
@@ -180,7 +182,7 @@ def expect(annotation: object, /, who: str = "") -> None:
 def forget_met() -> None:
     """Remove the classes that were registered only because one of their values was encoded.
 
-    Used by tests that simulate a new process inside an old one: a new process hasn't encoded any value.
+    Used by tests that simulate a new process: a new process hasn't encoded any value.
     """
     for cls in _met:
         if (name := _names.pop(cls, None)) is not None and _classes.get(name) is cls:
@@ -191,7 +193,7 @@ def forget_met() -> None:
 def lasting_module(module: str) -> str:
     """Return a name for a module that doesn't depend on how the program was started."""
     if module == "__main__":
-        # In the next process, the same file may be imported under its name.
+        # The module is `__main__` now, but the next process may import the same file under its name.
         main = sys.modules["__main__"]
         spec = getattr(main, "__spec__", None)
         return spec.name if spec is not None else Path(getattr(main, "__file__", module)).stem
@@ -257,13 +259,15 @@ def _module(name: str) -> object:
 
 def _explore() -> None:
     while _expected:
-        # Explore in the order of declaration, so that the newer of two definitions of a class is registered.
+        # Explore the types in the order of declaration, so that the newer of two definitions of a class is
+        # registered.
         annotation = _expected.popleft()
         cls = get_origin(annotation) or annotation
         _expected.extend(get_args(annotation))
         if isinstance(cls, type) and cls not in _explored and (has_fields(cls) or issubclass(cls, Enum)):
             _explored.add(cls)
-            # On ConfigError, another class has this name, and the stored values belong to that class.
+            # A ConfigError means that another class has this name; the stored values then belong to the other
+            # class.
             with suppress(ConfigError):
                 register(cls)
             _expected.extend(_field_types(cls))
@@ -273,7 +277,7 @@ def _field_types(cls: type) -> Iterable[object]:
     try:
         return list(get_type_hints(cls).values())
     except BaseException as error:
-        contained(error)  # an annotation names something that only type checkers import
+        contained(error)  # an annotation contains a name that only type checkers import
         annotations: dict[str, object] = getattr(cls, "__annotations__", {})
         return list(annotations.values())
 
@@ -312,7 +316,7 @@ def node_of_value(value: object) -> Node:
         UnrecordableError: as `encode_value`.
     """
     if value is None or type(value) is bool or (type(value) is str and value.isascii()):
-        return cast("Node", value)  # usual case: most answers need no conversion
+        return cast("Node", value)  # the usual case: most results are JSON values and need no conversion
     return cast("Node", json.loads(encode_value(value))[1])
 
 
@@ -328,7 +332,10 @@ def _each(make: Callable[[object, int], T], values: Iterable[object], depth: int
 
 
 class _UnfitValueError(Exception):
-    """The value can't be recorded; each enclosing container adds its part to `path` on the way out."""
+    """The value can't be encoded.
+
+    While the error passes through the enclosing containers, each adds its element to `path`.
+    """
 
     def __init__(self, value: object, rule: str) -> None:
         super().__init__(rule)
@@ -406,7 +413,7 @@ def _str_text(value: str) -> str:
         try:
             value.encode()
         except UnicodeEncodeError:
-            # JSON would join the two halves of a surrogate pair into one character.
+            # JSON would join two separate halves of a surrogate pair into one character.
             return f'{{"halves":"{_base64(value.encode("utf-8", "surrogatepass"))}"}}'
     return _quoted(value)
 
@@ -478,7 +485,8 @@ _SCALARS: Final[Mapping[type, Callable[[Any], str]]] = {
 
 @contextmanager
 def reading(what: str) -> Generator[None]:
-    """Convert the block's errors on damaged data into UnreadableRecordError; also usable as a decorator.
+    """Convert errors of the `with` block that damaged data causes into UnreadableRecordError; also
+    usable as a decorator.
 
     Raises:
         UnreadableRecordError: the data doesn't have the form that the block expects.
@@ -523,7 +531,8 @@ def value_of_node(node: Node) -> object:
         raise UnreadableRecordError(f"the recorded value is damaged ({kind_of(contained(error))})") from None
 
 
-# The node types that need decoding. Most nodes are of other types: such a node is the decoded value itself.
+# The types of nodes (JSON forms of values) that need decoding. Most nodes are of other types: such a node is
+# the decoded value itself.
 _NESTED: Final = frozenset((dict, list))
 
 
@@ -609,7 +618,9 @@ def _renamed(cls: type, name: str, stored: Mapping[str, Node]) -> Mapping[str, N
 
 
 def known_fields(cls: type) -> Mapping[str, str | None]:
-    """Map a class's current and former field names to the current names; None for a field that is gone."""
+    """Return a mapping from a class's current and former field names to the current names; None stands
+    for a field that is gone.
+    """
     fields = fields_of(cls)
     known: dict[str, str | None] = {name: None for base in cls.__mro__ for name in _gone.get(base, ())}
     known |= {old: field.name for field in fields for old in field.metadata.get(_FORMERLY, ())}

@@ -32,7 +32,8 @@ Never blocks; callable in any thread.
 
 
 class WorkSlots(Protocol):
-    """Numbers of the conversations, events or chats for which code runs now; 0 is an empty slot.
+    """A list of slots: each slot has the number of a conversation, event or chat for which code runs
+    now, or 0.
 
     The runtime sets a slot several times per event.
     """
@@ -64,7 +65,7 @@ class KeepRaw:
 @final
 @frozen
 class PutSetting:
-    """Store a small fact of the whole store, such as the webhook's secret."""
+    """Store a setting of the whole store, such as the webhook's secret."""
 
     name: str
     value: str = attrs.field(repr=False)
@@ -105,7 +106,7 @@ class Accept:
 
 PlainWrite: TypeAlias = (
     Consume | KeepRaw | PutSetting | PutStamp | PutData | JournalWrite | BroadcastWrite | MoneyWrite
-)  # independent of the rows in the store
+)  # writes with a content that doesn't depend on the stored rows
 Write: TypeAlias = PlainWrite | MovePayment | Accept
 
 
@@ -132,13 +133,13 @@ class StoreStatistics:
 @final
 @frozen
 class Latencies:
-    """Durations of batches of transactions, fsync included, since the process started.
+    """Durations of the batches that the store has executed since the process started, fsync included.
 
     Attributes:
         bounds: in seconds, ascending.
-        counts: number of batches up to each bound and above the previous one; the last entry counts the
-            batches above all bounds.
-        seconds: sum over all batches.
+        counts: for each bound, the number of batches with a duration up to this bound and above the previous
+            bound; the last entry counts the batches above all bounds.
+        seconds: sum of the durations of all batches.
     """
 
     bounds: tuple[float, ...]
@@ -149,7 +150,7 @@ class Latencies:
 @final
 @frozen
 class Forgotten:
-    """Numbers of the deleted rows of a chat, by kind."""
+    """How many rows of a chat were deleted, for each kind of rows."""
 
     events: int
     conversations: int
@@ -160,8 +161,9 @@ class Forgotten:
 
 @final
 class StaleRowError(StoreError):
-    """The payment has changed since the caller read its row; nothing of this commit is stored. Read the row
-    again.
+    """The payment has changed since the caller read its row; nothing of this commit is stored.
+
+    The caller should read the row again.
 
     Attributes:
         id: the payment's number.
@@ -177,7 +179,10 @@ class StaleRowError(StoreError):
 
 @final
 class LeaseLostError(StoreError):
-    """Another process owns the store now; nothing was stored. Drop the store's data from memory."""
+    """Another process owns the store now; nothing was stored.
+
+    The caller should drop the store's data from memory.
+    """
 
     remedy = "another process has it now; look at what kept this one from renewing its lease"
 
@@ -186,7 +191,7 @@ class LeaseLostError(StoreError):
 class JournalConflictError(StoreError):
     """The conversation has ended, or another writer changed it; nothing of this commit was stored.
 
-    Drop the conversation from memory, or read it again.
+    The caller should drop the conversation from memory, or read the conversation again.
 
     Attributes:
         conversation: the conversation's number.

@@ -241,7 +241,7 @@ class Transactions:
 
     @property
     def broken(self) -> StoreCorruptError | None:
-        """A new exception object that explains why the store refuses all further work; None for a working store."""
+        """A new exception that explains why the store refuses all further work; None for a working store."""
         return None if self._broken is None else StoreCorruptError(self._broken)
 
     def run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
@@ -454,7 +454,7 @@ class RunsBatches(Protocol):
 
     @property
     def broken(self) -> StoreError | None:
-        """A new exception object that explains why the store refuses all further work; None for a working store."""
+        """A new exception that explains why the store refuses all further work; None for a working store."""
         ...
 
     def run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:

@@ -59,7 +59,7 @@ def readiness_answer(readiness: Readiness) -> Response:
     """Return 200 if ready, otherwise 503. The body of a 200 distinguishes a standby, which also accepts
     events, from a working process.
 
-    The answer omits the other states: behind a proxy every request comes from this machine, so strangers and
+    The answer omits the other states: behind a proxy every request comes from this computer, so strangers and
     the operator can't be distinguished.
     """
     headers = (*_TEXT, (b"cache-control", b"no-store"))

@@ -76,7 +76,7 @@ def _as_path(value: str | Path) -> Path:
 @final
 @guarded
 class LocalFile:
-    """A file on this machine to be uploaded. Its bytes are read during the upload."""
+    """A file on this computer to be uploaded. Its bytes are read during the upload."""
 
     path: Path = attrs.field(converter=_as_path, repr=False)
     filename: str = attrs.field(validator=is_text())
