@@ -1,9 +1,9 @@
 """Answers to button presses: each press gets one answer.
 
 The outbox sends an empty answer if the author sends no answer in time. Answers have senders of their own, so
-an answer never waits for earlier messages of its chat. A late answer is useless, so no answer is retried.
-When too many answers are queued, the oldest answer that no task awaits is discarded. Failures are counted and
-logged, never raised.
+an answer never waits for earlier messages of its chat. A late answer is useless, so answers are never
+retried. When too many answers are queued, the oldest answer that no task awaits is discarded. Failures are
+counted and logged, never raised.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class AnswerRules:
     """Limits and delays of answers.
 
     Attributes:
-        after: delay in seconds of the empty answer to a press that a conversation took.
+        after: seconds between the moment when a conversation takes a press and the empty answer to this
+            press.
         remembered: largest number of taken presses, and of answered presses, in memory.
         waiting: largest number of queued answers that no task awaits.
         parallel: answers in flight at a time.
@@ -49,7 +50,10 @@ class AnswerRules:
 
 @final
 class Presses:
-    """The taken presses and the answered presses, bounded: the oldest entries are dropped. Pure."""
+    """The presses that conversations took, and the answered presses.
+
+    Both collections are bounded: the oldest entries are dropped. Pure.
+    """
 
     def __init__(self, rules: AnswerRules | None = None) -> None:
         self._rules = rules or AnswerRules()
@@ -62,7 +66,7 @@ class Presses:
             self._taken[callback_id] = (chat, now + self._rules.after)
 
     def settle(self, callback_id: CallbackId) -> bool:
-        """Mark a press as answered; return False if the press was already answered."""
+        """Remember that a press is answered; return False if the press was already answered."""
         if callback_id in self._answered:
             return False
         self._taken.pop(callback_id, None)
@@ -72,7 +76,7 @@ class Presses:
         return True
 
     def reopen(self, callback_id: CallbackId) -> None:
-        """Mark a press as not answered, because its answer was never sent."""
+        """Forget that a press was answered, because its answer was never sent."""
         self._answered.pop(callback_id, None)
 
     def due(self, now: float) -> list[tuple[ChatId, CallbackId]]:
@@ -90,7 +94,8 @@ class Presses:
         return due
 
     def look_again(self) -> float:
-        """Return when the next press needs an empty answer; `-NEVER` (at once) if too many presses are taken.
+        """Return when the next taken press needs an empty answer; `-NEVER` (at once) if more than
+        `remembered` presses are taken.
 
         The result is `NEVER` if no press is taken.
         """
@@ -137,7 +142,7 @@ class Answers:
         return not self._senders and not self._authors and not self._silent
 
     def look_again(self) -> float:
-        """Return when `answer_due` next has a press to answer."""
+        """Return when `answer_due` must be called next, because a press will need an answer."""
         return self._presses.look_again()
 
     def take(self, chat: ChatId, callback_id: CallbackId, now: float) -> None:

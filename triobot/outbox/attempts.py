@@ -55,7 +55,7 @@ class Attempts:
         self._dice = dice
 
     def begin(self, delivery: Delivery) -> None:
-        """Record the start of an attempt."""
+        """Register the start of an attempt."""
         delivery.sending = True
         delivery.attempts += 1
         self.retries += delivery.attempts > 1

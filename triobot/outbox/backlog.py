@@ -1,4 +1,7 @@
-"""The age of the oldest waiting operation, and whether the queue needs the platform's recovery. Pure."""
+"""The age of the oldest waiting operation, and whether the queue can be sent before the platform recovers.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,11 @@ def oldest_wait(lanes: Lanes[Delivery], now: float) -> float:
     """Return the age in seconds of the oldest waiting operation for money or a reply; 0 while everything is
     held.
 
-    An operation in its first attempt doesn't count. Operations that wait behind a file upload in their lane
-    don't count either.
+    An operation in its first attempt doesn't count. An operation that waits for a file upload of an earlier
+    operation in its lane doesn't count either.
     """
     if lanes.held:
-        return 0.0  # The hold raises its own alarm.
+        return 0.0  # While everything is held, another alarm reports it.
     oldest, uploading = now, None
     for delivery in lanes.places():
         first = delivery.sending and delivery.attempts == 1
@@ -30,7 +33,7 @@ def oldest_wait(lanes: Lanes[Delivery], now: float) -> float:
 
 
 def is_stuck(lanes: Lanes[Delivery], now: float) -> bool:
-    """Return whether draining makes no progress until the platform recovers.
+    """Return whether the wait for an empty queue (`drain`) makes no progress until the platform recovers.
 
     Draining makes no progress while operations are queued, none is in flight, and one of these is true:
 

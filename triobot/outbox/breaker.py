@@ -4,26 +4,28 @@ The platform answers both cases with the same status. A refused operation theref
 operation is *suspected*, and waits in its lane until one of these events shows the cause:
 
 - A request that began after the refusal succeeds. The operation is then tried once more. If the platform
-  refuses the operation again, the operation's chat is the cause, and the caller gets the error.
-- Several chats are refused within seconds, without a success between. The token is then the cause, and
-  everything is **held**.
+  refuses the operation again, the operation's chat is the cause of the refusals, and the caller gets the
+  error.
+- The platform refuses requests to several chats within seconds, without a success between the refusals. The
+  token is then the cause, and everything is **held**.
 - The platform reports that the user left the chat. The chat is then the cause of its refusals, until a
   request to the chat succeeds.
 - A few seconds pass without other evidence. Everything is held if a request to the chat succeeded minutes
   ago, or if no request has succeeded in this process. Otherwise the chat is the cause.
 
-A broadcast's refusal is *faint* evidence if no request to the chat has succeeded lately: most users of an old
-audience may have left. An operation with a faint refusal waits like others, but its chat doesn't count as one
-of the several refused chats. After a minute without any success, several faint refusals mean that the token
-is the cause. Fewer faint refusals mean that their chats are the cause.
+The refusal of a broadcast's request is weak evidence, and is called *faint*, if no request to the chat has
+succeeded lately: most users of an old audience may have left. An operation with a faint refusal waits like
+other refused operations, but its chat isn't counted as one of the several refused chats. After a minute
+without any success, several faint refusals mean that the token is the cause. Fewer faint refusals mean that
+their chats are the cause.
 
 No operation fails while everything is held. Every half minute one queued operation is sent as a probe. While
 fewer than `BreakerRules.chats` chats are suspected, an operation of a chat without a refusal is sent as a
 probe at once.
 
-A *question*, a request that concerns no chat, is sent every half minute too: the queue may be empty, and a
-chat that the user has left proves nothing. The first question is sent at once if everything was held because
-a few seconds passed without other evidence.
+A *token check*, a request that concerns no chat, is sent every half minute too: the queue may be empty, and a
+refusal by a chat that the user has left doesn't show whether the token works. The first token check is sent
+at once if everything was held because a few seconds passed without other evidence.
 
 The first success releases all operations, and the breaker judges each later refusal anew.
 """
@@ -47,14 +49,13 @@ class BreakerRules:
     """The breaker's limits and delays.
 
     Attributes:
-        chats: number of chats whose refusals within `within` seconds, without a success between, mean a bad
-            token.
-        within: see `chats`.
+        chats, within: if the platform refuses requests to `chats` chats in `within` seconds, without a
+            success between the refusals, the token is bad.
         patience: seconds for which a suspected chat waits for other evidence.
         faint_patience: seconds for which a faint suspicion waits for other evidence.
         recently: seconds for which a success is evidence that the user hasn't left the chat.
-        probe_every: seconds between two probes, and between two questions, while everything is held.
-        remembered: largest number of working chats, and of left chats, in memory.
+        probe_every: seconds between two probes, and between two token checks, while everything is held.
+        remembered: largest number of chats in memory with a success, and of chats that the user left.
     """
 
     chats: int = 5
@@ -73,8 +74,9 @@ class Held:
 
     Attributes:
         since: when the hold began.
-        sure: whether the token is probably the cause: several chats were refused, no request ever succeeded,
-            or the last question was denied. False if only one chat that worked before was refused.
+        sure: whether the token is probably the cause: requests to several chats were refused, no request ever
+            succeeded, or the last token check was refused. False if the only refused chat had a success
+            before.
     """
 
     since: float
@@ -110,7 +112,7 @@ class Breaker:
         return self.held is None and not self._suspicions
 
     def succeeded(self, chat: Hashable, began: float, now: float) -> tuple[Hashable, ...]:
-        """Record the success of a request to `chat` that began at `began`.
+        """Register the success of a request to `chat` that began at `began`.
 
         Returns:
             The chats with refused operations that are to be tried again now.
@@ -131,14 +133,15 @@ class Breaker:
         return self.accepted(began, now)
 
     def accepted(self, began: float, now: float) -> tuple[Hashable, ...]:
-        """Record that the platform accepted the token: a request succeeded, or was refused for its content.
+        """Register that the platform accepted the token: a request succeeded, or was refused for its content.
 
         Returns:
             The chats with refused operations that are to be tried again now.
         """
         self._anything_worked = True
         if self.held is not None:
-            # A request sent before the hold proves nothing about the token now.
+            # If the request was sent before everything was held, its success doesn't show that the token
+            # works now.
             if began < self.held.since:
                 return ()
             self.held = None
@@ -147,14 +150,14 @@ class Breaker:
             return waiting
         again: list[Hashable] = []
         for other, suspicion in self._suspicions.items():
-            # A success in the same chat proves as much about the token as a success in another chat.
+            # For the token, a success in the same chat is as good evidence as a success in another chat.
             if suspicion.cleared_at is None and began >= suspicion.refused_at:
                 suspicion.cleared_at = now
                 again.append(other)
         return tuple(again)
 
     def left(self, chat: Hashable) -> bool:
-        """Record that the user left the chat: no refusal of the chat, past or future, counts against the
+        """Register that the user left the chat: no refusal of the chat, past or future, counts against the
         token.
 
         Returns:
@@ -171,7 +174,7 @@ class Breaker:
         return True
 
     def refused(self, chat: Hashable, now: float, *, broadcast: bool = False) -> bool:
-        """Record that the platform answered a request to `chat` with 401 or 403.
+        """Register that the platform answered a request to `chat` with 401 or 403.
 
         Args:
             broadcast: whether the request was part of a broadcast; the user may have left the chat long ago.
@@ -202,7 +205,7 @@ class Breaker:
         return False
 
     def judge(self, now: float) -> tuple[Hashable, ...]:
-        """Decide the cause of the refusals that have waited long enough.
+        """Decide the cause of each refusal that has waited for other evidence long enough.
 
         Call `judge` at the time from `look_again`, before starting operations.
 
@@ -242,7 +245,7 @@ class Breaker:
         return self.held is not None and not self._probing and len(self._suspicions) < self._rules.chats
 
     def probe_started(self, now: float) -> None:
-        """Record that a probe was sent; only one probe is in flight at a time."""
+        """Register that a probe was sent; only one probe is in flight at a time."""
         self._probing = True
         self._probe_at = now + self._rules.probe_every
 
@@ -250,22 +253,22 @@ class Breaker:
         self._probing = False
 
     def may_ask(self, now: float) -> bool:
-        """Return whether a question, a request that concerns no chat, may be sent now."""
+        """Return whether a token check, a request that concerns no chat, may be sent now."""
         return self.held is not None and not self._asking and now >= self._ask_at
 
     def may_ask_first(self) -> bool:
-        """Return whether a first question is useful: no request has succeeded yet, and no question is in
-        flight.
+        """Return whether a first token check is useful: no request has succeeded yet, and no token
+        check is in flight.
         """
         return self.held is None and not self._anything_worked and not self._asking
 
     def ask_started(self, now: float) -> None:
-        """Record that a question was sent; only one question is in flight at a time."""
+        """Register that a token check was sent; only one token check is in flight at a time."""
         self._asking = True
         self._ask_at = now + self._rules.probe_every
 
     def ask_ended(self, *, denied: bool) -> None:
-        """Record the end of a question; `denied`: the answer was 401 or 403, so the token is refused."""
+        """Register the end of a token check; `denied`: the answer was 401 or 403, so the token is refused."""
         self._asking = self._undecided = False
         self._denied = denied
         if denied and self.held is not None:
@@ -280,24 +283,25 @@ class Breaker:
 
     @property
     def undecided(self) -> bool:
-        """Whether all requests are held, and the first question has no answer yet."""
+        """Whether all requests are held, and the first token check has no answer yet."""
         return self.held is not None and self._undecided
 
     @property
     def refused_all(self) -> bool:
         """Whether the token itself is refused.
 
-        The last question's answer decides; before any question is answered, the refusals of the chats decide.
-        A question without a usable answer makes the value False, because every refused user may have left.
-        The next success or refusal of a probe then shows the cause.
+        The answer to the last token check decides; before the first answer to a token check, the refusals of
+        the chats decide. After a token check without a usable answer, the value is False, because all users
+        of the refused chats may have left. The next success or refusal of a probe then shows whether the
+        token is the cause.
         """
         if self.held is None or self._undecided:
             return False
         return self.held.sure if self._denied is None else self._denied
 
     def _due(self, suspicion: _Suspicion) -> float:
-        # The retry of a cleared chat's operation has no deadline, and may wait in its lane. So the suspicion
-        # stays for a minute.
+        # After a success clears the chat's suspicion, the retry of its operation may wait in the lane without
+        # a deadline. So the suspicion stays for a minute.
         if suspicion.cleared_at is not None:
             return suspicion.cleared_at + 60.0
         patience = self._rules.faint_patience if suspicion.faint else self._rules.patience

@@ -1,16 +1,17 @@
 """The state of one broadcast: the receivers to send to next, and the writes that come first. Pure.
 
 The broadcast first stores that some receivers are *meant*, together with the outcomes known by then. Then the
-broadcast sends to those receivers. So each receiver gets the message at most once: after a crash, only
-receivers that are meant and have no outcome are in doubt. One commit serves many receivers: a commit waits
-until half a window of outcomes has arrived, but not longer than `MOMENT`.
+broadcast sends to those receivers. So after a crash, only meant receivers without an outcome are in doubt,
+and each receiver gets the message at most once. One commit serves many receivers: a commit waits until half a
+window of outcomes has arrived, but not longer than `MOMENT`.
 
-`Window` bounds the receivers in flight. The outbox has its own bounds and its own pace. The window bounds the
-receivers in doubt after a crash. The window slows down further requests in two cases:
+`Window` bounds the number of receivers with a request in flight. The outbox has its own limits for all
+requests. The limit of the window bounds the number of receivers in doubt after a crash. The window slows down
+further requests in two cases:
 
-- The outcome of a request is unknown. The receiver is then lost, because the message is sent at most once. So
-  the broadcast sends to one receiver at a time. The pauses between these requests double until the platform
-  answers.
+- The outcome of a request is unknown. The receiver is then never sent to again, because the message is sent
+  at most once. So the broadcast sends to one receiver at a time. The pauses between these requests double
+  until the platform answers.
 - All requests in flight wait for the breaker. Receivers who have left cause the same refusals as a bad token,
   so the breaker waits for a success. One more request a second is sent to find a success.
 """
@@ -45,9 +46,9 @@ class WindowRules:
     """Limits and delays of a window.
 
     Attributes:
-        width: receivers in flight at a time; equal to the lanes' limit for broadcasts. Receivers beyond the
-            limit would only be queued, and a crash would leave queued receivers in doubt.
-        extra: further receivers in flight while no outcome arrives.
+        width: number of receivers in flight at a time; equal to the lanes' limit for broadcasts. Requests
+            beyond the lanes' limit would only be queued, and a crash would leave their receivers in doubt.
+        extra: largest number of further receivers in flight while no outcome arrives.
         quiet: seconds without an outcome after which one further receiver is allowed.
         first_pause, longest_pause: bounds in seconds of the pause between two trials after an unknown
             outcome.
@@ -62,7 +63,7 @@ class WindowRules:
 
 @final
 class Window:
-    """The bound on one broadcast's receivers in flight.
+    """The limit for the number of one broadcast's receivers in flight.
 
     Attributes:
         pace: requests that the outbox may start in a second; None: unlimited. The window allows at most this
@@ -85,7 +86,7 @@ class Window:
         return self._rules.width + self._rules.extra
 
     def room(self, now: float) -> int:
-        """Return how many more receivers may be sent to now."""
+        """Return to how many more receivers a request may be sent now."""
         if self.flying >= self.most or now < self._go_at:
             return 0
         if self._pause:
@@ -95,7 +96,9 @@ class Window:
         return int(now >= self._news_at + self._quiet)
 
     def look_again(self, now: float) -> float:
-        """Return when `room` can next grow without an outcome; `NEVER` if only an outcome helps."""
+        """Return when the result of `room` can next grow although no outcome arrives; `NEVER` if it can
+        grow only after an outcome.
+        """
         if self.flying >= self.most:
             return NEVER
         if self._pause:
@@ -117,7 +120,7 @@ class Window:
         self.flying += many
         self._news_at = now
         if self._pause:
-            # A trial: if the request is never answered, the next trial starts after the longest pause.
+            # This request is a trial: if it is never answered, the next trial starts after the longest pause.
             self._trying = True
             self._go_at = now + self._rules.longest_pause
 
@@ -158,12 +161,13 @@ class BroadcastPlan:
 
     Attributes:
         stopped: whether the author has stopped the broadcast.
-        resting: whether the bot is stopping; the next start of the bot sends the rest.
+        resting: whether the bot is stopping; after its next start, the bot sends to the remaining receivers.
 
     Args:
         job: the broadcast's row.
-        doubtful: receivers up to `BroadcastJob.meant` without an outcome, in doubt since a crash.
-        doubt: outcome of the `doubtful` receivers.
+        doubtful: receivers up to `BroadcastJob.meant` without an outcome. A crash left these receivers in
+            doubt.
+        doubt: the outcome that the `doubtful` receivers get.
         rules: the window's limits.
     """
 
@@ -214,7 +218,7 @@ class BroadcastPlan:
         return Stride(self._writes(go[-1].position if go else self._meant), go)
 
     def written(self, stride: Stride, now: float) -> Sequence[Receiver]:
-        """Record that a step's writes are durable, and return the receivers to send to now."""
+        """Register that a step's writes are durable, and return the receivers to send to now."""
         self._wrote_at = now
         for write in stride.writes:
             if isinstance(write, AdvanceBroadcast):
@@ -234,18 +238,18 @@ class BroadcastPlan:
         return stride.go
 
     def came(self, receiver: Receiver, outcome: Outcome, now: float) -> bool:
-        """Record the outcome of a request to a receiver.
+        """Register the outcome of a request to a receiver.
 
         Returns:
-            Whether to call `stride` now. If False, call `stride` at the time that the last `look_again`
-            returned.
+            Whether to call `stride` now. If False, call `stride` at the time that the last call of
+            `look_again` returned.
         """
         self.window.came(outcome, now)
         self._done[receiver.position] = outcome
         return len(self._done) in (1, self._half) or not self.window.flying
 
     def look_again(self, now: float) -> float:
-        """Return when `stride` can next return a step without a new outcome."""
+        """Return when `stride` can next return a step although no new outcome arrives."""
         soonest = NEVER
         if self._ahead and not (self.stopped or self.resting):
             soonest = max(self.window.look_again(now), self._wrote_at + MOMENT)

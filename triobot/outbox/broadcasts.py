@@ -1,14 +1,15 @@
 """Broadcasts: one message to many receivers, as a job in the store.
 
-`start` captures the audience once, in pieces, and sends nothing before the last piece is durable. Each
-broadcast is then one task that follows its `BroadcastPlan`. A few broadcasts run at a time, and share the
-lanes' broadcast class fairly. The lanes send replies first, and keep each chat's order.
+`start` captures the audience once, in pieces, and sends nothing before the last piece is durable. Then one
+task for each broadcast sends as the broadcast's `BroadcastPlan` decides. At most `AT_ONCE` broadcasts send at
+a time, and share the slots for broadcasts fairly. The lanes send replies first, and keep each chat's order.
 
-After a crash the next process continues after the last receiver marked as *meant*: a mark is stored before
-the request is sent. Meant receivers without an outcome are counted as unknown, so each receiver gets the
-message at most once. With ``on_unknown="resend"`` the message is sent again to the unknown receivers.
+After a crash, the next process continues after the last receiver that is stored as *meant*: the broadcast
+stores this before it sends the request. Meant receivers without an outcome are counted as unknown, so each
+receiver gets the message at most once. With ``on_unknown="resend"`` the message is sent again to the unknown
+receivers.
 
-An operator's question and its answer are plain JSON values:
+An operator's request about broadcasts and its answer are plain JSON values:
 
 ====================================  ================================================================
 ``{"ask": "broadcast.list"}``         ``{"broadcasts": [{"key", "at", "state", "total", "sent", ...}]}``
@@ -96,8 +97,9 @@ class _RunningBroadcast:
 
     Attributes:
         news: set when the task has something to do.
-        telling: chat of each request in flight, by the request's cancel scope.
-        forgotten: chats to skip. The store deletes these chats' rows, but the task may have read them before.
+        telling: for the cancel scope of each request in flight, the request's chat.
+        forgotten: chats to skip. The store deletes these chats' rows, but the task may have read the rows
+            before.
         patient_until: when a stopped broadcast stops waiting for answers.
     """
 
@@ -216,7 +218,7 @@ class Broadcasts:
         finally:
             del self._capturing[key]
             mine.ended.set()
-            # `_look` reads the row. It then runs the broadcast, or deletes an incomplete capture.
+            # `_look` reads the row, and then starts the broadcast or deletes an incomplete capture.
             self._look_at(key)
         return True
 
@@ -266,7 +268,10 @@ class Broadcasts:
         return Gone(self._store, key)
 
     async def forget(self, chat_id: ChatId) -> None:
-        """Make the current broadcasts send nothing more to a chat. Call before deleting the chat's rows."""
+        """Make all unfinished broadcasts send nothing more to a chat.
+
+        Must be called before the chat's rows are deleted.
+        """
         await trio.lowlevel.checkpoint()
         for capture in self._capturing.values():
             capture.forgotten.add(chat_id)
@@ -276,7 +281,10 @@ class Broadcasts:
     # --- running
 
     def rest(self) -> None:
-        """Send to no further receiver until the next start of the bot. Captures continue."""
+        """Make all broadcasts pause until the next start of the bot: no further request is sent.
+
+        Captures continue.
+        """
         if not self._resting.is_set():
             self._shield.deadline = trio.current_time() + _GRACE + _FLUSH_DEADLINE
         self._resting.set()
@@ -286,7 +294,8 @@ class Broadcasts:
             self._begin_no_more(run)
 
     def _begin_no_more(self, run: _RunningBroadcast) -> None:
-        # Withdraw queued requests. Their receivers certainly got nothing, so the outcomes aren't unknown.
+        # Withdraw queued requests. The receivers of these requests certainly got nothing, so the outcomes
+        # aren't unknown.
         for chat_id in list(run.telling.values()):
             self._outbox.refuse_waiting(chat_id, Urgency.BROADCAST)
         run.news.set()
@@ -298,7 +307,7 @@ class Broadcasts:
             await self._idle.park()
 
     async def live(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run the broadcasts' tasks until `rest`, and during the grace period after it.
+        """Run the broadcasts' tasks until the call of `rest`, and during the grace period after this call.
 
         `open_broadcasts` calls `live` and `rest`.
         """
@@ -352,16 +361,18 @@ class Broadcasts:
         return all_done
 
     def _has_room(self, job: BroadcastJob) -> bool:
-        # A stopping broadcast needs no room: the broadcast sends nothing, and only stores its end.
+        # A stopping broadcast starts even if `AT_ONCE` broadcasts are sending: it sends nothing, and only
+        # stores its end.
         return job.status.state == "stopping" or len(self._running) < AT_ONCE
 
     async def _resumed(self, job: BroadcastJob) -> _RunningBroadcast | None:
         stopping = job.status.state == "stopping"
         try:
-            # A stopping broadcast sends nothing, so its content need not be readable.
+            # A stopping broadcast sends nothing, so its content is not needed.
             announcement = Announcement("") if stopping else Announcement.load(job.content)
         except UnreadableRecordError as error:
-            # Another version of the bot wrote the content. The broadcast waits until that version runs.
+            # Another version of the bot wrote the content. The broadcast waits until that version is started
+            # again.
             _log.error("broadcast %r can't be carried on: %s", job.key, error)
             return None
         rows = await self._store.broadcasts.receivers(job.key, after=0, limit=4 * PAGE)
@@ -402,8 +413,8 @@ class Broadcasts:
         now = trio.current_time()
         until = run.plan.look_again(now)
         if run.plan.stopped:
-            # If the platform doesn't answer, a stop waits only for a while. Then the requests in flight end
-            # with an unknown outcome.
+            # If the platform doesn't answer, a stop waits for the answers only until `patient_until`. Then
+            # the requests in flight end with an unknown outcome.
             if run.patient_until is None:
                 run.patient_until = now + _STOP_PATIENCE
             if now >= run.patient_until:
@@ -507,9 +518,9 @@ class Gone:
 
 
 async def stop_stored(store: Store, key: str) -> bool:
-    """Mark a broadcast as stopping, in a store that no running bot has open.
+    """Set a broadcast's state to ``stopping``, in a store that no running bot has open.
 
-    The bot's next start sends nothing more of the broadcast.
+    After its next start, the bot sends no further message of the broadcast.
 
     Returns:
         False if there was nothing to stop.
@@ -517,7 +528,7 @@ async def stop_stored(store: Store, key: str) -> bool:
     job = await store.broadcasts.get(key)
     if job is None or job.status.state != "sending":
         return False
-    # The bot's next start counts the receivers in doubt, and ends the broadcast.
+    # After its next start, the bot counts the receivers in doubt, and ends the broadcast.
     await store.commit(TurnBroadcast(key, "stopping"))
     return True
 
@@ -525,13 +536,13 @@ async def stop_stored(store: Store, key: str) -> bool:
 async def answer(
     store: Store, stop: Callable[[str], Awaitable[bool]], question: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """Answer an operator's question about broadcasts.
+    """Answer an operator's request about broadcasts.
 
     Args:
         stop: `Broadcasts.stop` in a running bot, otherwise `stop_stored`.
 
     Raises:
-        LocalProtocolError: the question is unknown, or names no key.
+        LocalProtocolError: the request is unknown, or names no key.
     """
     asked, key = question.get("ask"), question.get("key")
     if asked == "broadcast.list":

@@ -1,4 +1,5 @@
-"""Deliveries, the entries of a lane: an operation, the caller that waits for its result, and its attempts.
+"""Deliveries, the entries of a lane: an operation, the caller that waits for its result, and the state
+of its attempts.
 
 An edit that no code awaits, such as the removal of old buttons, has a lane of its own beside its chat's lane.
 The chat's messages never wait for such an edit. Edits of the same message keep their order nevertheless: an
@@ -67,27 +68,28 @@ class Delivery(Place):
 
     Attributes:
         chat: key of the chat that the operation concerns, whichever lane the delivery is in.
-        own: whether a task waits for the result and can send the request itself.
+        own: whether the task that waits for the result can send the request itself.
         doubted: called when the operation is sent again although an earlier attempt may have arrived.
         recorded: event that the caller sets once the outcome is durable.
         task: the caller's task while it waits for a result or for its `turn`.
-        turn: whether the caller's task is to send the request now.
+        turn: whether the caller's task must send the request now.
         error: error of a delivery that failed while its task wasn't waiting.
         wanted: whether the caller still wants the result.
         since: when the delivery was queued, in the loop's seconds. The time of file uploads earlier in the
             lane is added, so that uploads don't count as waiting.
         began: when the current attempt's request or upload began.
-        after: event that must be set before the attempt. The event means that the outcome of the lane's
+        after: event that must be set before the attempt. This event is set when the outcome of the lane's
             earlier operation is durable.
         attempts: number of attempts begun.
         doubtful: whether an earlier attempt of an unrepeatable operation may have taken effect.
-        refusal: the 401 or 403 that the breaker hasn't judged yet.
+        refusal: the 401 or 403 with a cause that the breaker hasn't decided yet.
         sending: whether an attempt is in progress.
         written: whether the request is in progress; uploads don't count.
         uploading: cancel scope of the upload, cancelled when no caller wants the file any more.
         cached: cache key of the descriptor in use, if the descriptor came from the cache.
         refreshed: whether a descriptor that the platform had forgotten was replaced; replaced once only.
-        dropped: whether the user left the chat while the request was in flight.
+        dropped: whether `drop` was called for the chat while the request was in flight, because the user left
+            the chat.
         probe: whether this attempt tests if the token works again.
         begun: the request that a caller's task has begun.
     """
@@ -119,7 +121,9 @@ class Delivery(Place):
 
 
 def choose_lane(lanes: Lanes[Delivery], delivery: Delivery) -> None:
-    """Set an edit's lane: the lane of an earlier edit of the same message, or else the lane for `urgency`."""
+    """Set the lane of an edit: the lane in which an earlier edit of the same message waits, or else the
+    lane for `urgency`.
+    """
     edit = delivery.operation
     if not isinstance(edit, EditMessage):
         return
@@ -137,8 +141,8 @@ def choose_lane(lanes: Lanes[Delivery], delivery: Delivery) -> None:
 class Unrecorded:
     """For each lane, the last event that a caller sets once an outcome is durable.
 
-    The lane's next operation waits in its position for that event. Without the wait, a crash between the two
-    operations could cause the earlier operation to be sent again after the later operation.
+    The lane's next operation waits in its position for that event. Without the wait, the earlier operation
+    could be sent again after the later operation, if the process crashes between the two.
 
     Events are referenced weakly: each caller keeps its event alive until the event is set.
     """
@@ -156,7 +160,7 @@ class Unrecorded:
         if (recorded := delivery.recorded) is None:
             return
         earlier = self._last.get(delivery.key)
-        # On a retry the lane's last event is the delivery's own.
+        # On a retry, the lane's last event may be the delivery's own event.
         if earlier is not None and earlier is not recorded and not earlier.is_set():
             delivery.after = earlier
         self._last[delivery.key] = recorded

@@ -1,13 +1,13 @@
 """Lanes: decide which operation may start now. Pure.
 
 Each recipient has one FIFO lane with at most one operation in flight. `slots` bounds the operations in flight
-of all lanes, and `ready_queue` selects the next of the lanes that may start. This module has each lane's
+of all lanes, and `ready_queue` selects the next of the lanes that may start. This module manages each lane's
 entries, pauses and failures.
 
 The order within a lane is strictly the order of queueing. Urgency only selects the next *lane*. A lane is as
-urgent as its most urgent operation, so a money operation also hurries the operations before it. Idle lanes
-are deleted, so a million recipients cost nothing. This module doesn't bound the number of queued operations:
-each operation has a waiting caller, so the number of callers is the bound.
+urgent as its most urgent operation. So the operations before a money operation are also sent as urgently as
+money. Idle lanes are deleted, so a million recipients cost nothing. This module doesn't bound the number of
+queued operations: each operation has a waiting caller, so the number of callers is the bound.
 
 Time is an argument. This module never waits, and doesn't depend on the type of an operation.
 """
@@ -34,17 +34,18 @@ NEVER: Final = float("inf")
 
 _CLASSES: Final = len(URGENCIES)
 
-# Failures in a row that make a lane stuck. A single unanswered attempt also makes a lane stuck.
+# Number of failures in a row after which a lane is stuck. A single unanswered attempt also makes a lane
+# stuck.
 _STRIKES: Final = 3
 
 # Longest pause of a payment's lane, in seconds: a payment must be verified within an hour.
 _LONGEST_MONEY_REST: Final = 300.0
 
-# Seconds without a success that count as an outage. After an outage, lanes don't wait for the end of their
-# pauses.
+# Number of seconds without a success after which the platform is regarded as down. After an outage, lanes
+# don't wait for the end of their pauses.
 _OUTAGE: Final = 5.0
 
-# A lane that got a 429 pauses between operations; each good answer shortens the pause.
+# A lane that got a 429 pauses between operations; each success shortens the pause.
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 10.0
 _SHORTEST_PAUSE: Final = 0.05
@@ -86,13 +87,14 @@ class _Lane(Generic[P]):
     """A lane with an entry, or with a pause that isn't over.
 
     Attributes:
-        head: the entry that has started at least once: in flight, or put back.
-        flight: the head's start; None while the head is not in flight.
+        head: the first entry, if it has started at least once: it is in flight, or was put back for a retry.
+        flight: the slot and the times of the head's attempt; None while the head is not in flight.
         limited_until: end of the pause that the platform asked for.
         counts: number of entries of each class.
     """
 
-    # Without default factories: nearly every operation creates a lane, and a factory costs one more call.
+    # These attributes have no default factories: nearly every operation creates a lane, and a factory costs
+    # one more call.
     key: Hashable = attrs.field(repr=False)
     queue: dict[P, None]
     counts: list[int]
@@ -139,7 +141,7 @@ class Lanes(Generic[P]):
         self.limited_until = 0.0
         # For each lane, the end of the pause that the platform asked for.
         self._limits: dict[Hashable, float] = {}
-        # Start of the first of these overlapping pauses.
+        # Start of the first of the lanes' pauses that overlap now.
         self._limited_since = 0.0
         # Time of the first failure since the last success; None without such a failure.
         self._failing_since: float | None = None
@@ -154,8 +156,8 @@ class Lanes(Generic[P]):
         """Add an entry to the end of its lane.
 
         Returns:
-            Whether the result of `start` may have changed. False if a lane of the same class is ready
-            already, or if this lane has to wait.
+            Whether the result of `start` may have changed. False if another lane of the same class is ready
+            already, or if the entry's lane has to wait.
         """
         lane = self._lanes.get(place.key)
         if lane is None:
@@ -166,7 +168,7 @@ class Lanes(Generic[P]):
         return self._arrange(lane, now)
 
     def withdraw(self, place: P, now: float) -> bool:
-        """Remove an entry; return False if the entry is in flight or gone."""
+        """Remove an entry; return False if the entry is in flight, or was removed before."""
         lane = self._lanes.get(place.key)
         if lane is None:
             return False
@@ -185,7 +187,9 @@ class Lanes(Generic[P]):
     # --- starting
 
     def start(self, now: float) -> P | None:
-        """Select the next entry that may start and count it as in flight; None if no entry may start."""
+        """Select the next entry that may start, count it as in flight, and return it; return None if no
+        entry may start.
+        """
         if self.held or not self.queued or self._slots.full:
             return None
         if self._resting:
@@ -219,7 +223,9 @@ class Lanes(Generic[P]):
         return None
 
     def look_again(self, now: float) -> float:
-        """Return when `start` may next return an entry if nothing else happens; `NEVER` if it can't."""
+        """Return when `start` may next return an entry if no other method is called before; `NEVER`
+        without such a time.
+        """
         if self._slots.full:
             return NEVER
         wakes_at = NEVER
@@ -276,7 +282,9 @@ class Lanes(Generic[P]):
             self._arrange(lane, now)
 
     def answered(self, place: P, now: float) -> None:
-        """Record that the platform answered an entry in flight: a success, or a refusal of this operation."""
+        """Register that the platform answered an entry in flight: a success, or a refusal of this
+        operation.
+        """
         lane, flight = self._flying(place)
         lane.failing_since = None
         lane.strikes = 0
@@ -294,13 +302,13 @@ class Lanes(Generic[P]):
         self.pace.went_well(place.key, flight.began, now)
 
     def pushed_back(self, place: P, now: float, *, limited: bool, rests: float = 0.0) -> float:
-        """Record that an entry in flight failed, got no answer, or got a 429 (`limited`).
+        """Register that an entry in flight failed, got no answer, or got a 429 (`limited`).
 
         Args:
             rests: seconds of pause that the platform asked for (`Retry-After`). The lane pauses. If the
-                pauses of two lanes overlap, every class except MONEY pauses, too. An answer to a request that
-                began after the first of these pauses ends the common pause. A pause of a MONEY operation
-                applies to its own lane only.
+                pauses of two lanes overlap, all lanes of the other classes except MONEY pause too. An answer
+                to a request that began after the first of these pauses ends the common pause. A pause of a
+                MONEY operation applies to its own lane only.
 
         Returns:
             Time of the first failure since the lane's last success or refusal.

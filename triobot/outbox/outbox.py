@@ -2,8 +2,8 @@
 
 Callers send their own requests: the outbox's `perform` is `sender.LaneSender.perform`. The nursery inside
 `open_outbox` runs one timer task, one task for each request that the caller's task can't send, and a few
-senders of answers to presses. The nursery is shielded, because a written request can't be withdrawn: at the
-close of the outbox, requests in flight get `OutboxRules.grace` for their answers.
+senders of answers to presses. The nursery is shielded, because a written request can't be withdrawn: when the
+outbox closes, it waits up to `OutboxRules.grace` for the answers to requests in flight.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .timer import Timer
 
 R = TypeVar("R")
 
-# Longest list of operations in a lane report; a longer list isn't useful.
+# Largest number of operations in a lane report; a longer list isn't useful.
 _SHOWN: Final = 20
 
 
@@ -53,10 +53,10 @@ async def open_outbox(
 ) -> AsyncGenerator[LaneOutbox, None]:
     """Run an outbox while the block runs.
 
-    At the end no further request is started; requests in flight get `OutboxRules.grace`. Await
-    `LaneOutbox.drain` before the end to send the queued operations. Callers that still wait get
-    NotDeliveredError for an operation that was never sent, and DeliveryUnknownError for an operation that may
-    have arrived.
+    At the end of the block no further request is started, and the outbox waits up to `OutboxRules.grace` for
+    requests in flight. Await `LaneOutbox.drain` before the end to send the queued operations. Callers that
+    still wait get NotDeliveredError for an operation that was never sent, and DeliveryUnknownError for an
+    operation that may have arrived.
 
     Args:
         platform: performs the operations.
@@ -105,7 +105,7 @@ class LaneOutbox:
         self._sender = LaneSender(
             self._lanes, self._suspects, self._requests, self._attempts, self._timer, self._start
         )
-        # The sender's bound method, without a wrapper, which would cost a call. See `LaneSender.perform`.
+        # The sender's bound method: a wrapper would cost one more call. See `LaneSender.perform`.
         self.perform = self._sender.perform
         self._answers = Answers(self._perform_answer, self._start, rules.answers)
         self._typing: dict[Recipient, _Typing] = {}
@@ -121,8 +121,8 @@ class LaneOutbox:
     def typing(self, chat: Recipient) -> Generator[None]:
         """Show typing in a chat while the block runs: at once, and again every few seconds.
 
-        The indicator is skipped while a message of the chat is in flight, is withdrawn when a message is
-        queued, and never starts after the block's end. Blocks of one chat may overlap. Platform errors are
+        The indicator isn't sent while a message of the chat is in flight, or after the block's end. A queued
+        indicator is withdrawn when a message is queued. Blocks of one chat may overlap. Platform errors are
         never raised.
         """
         chat = chat_of(chat)
@@ -148,7 +148,7 @@ class LaneOutbox:
                 await trio.sleep(self._rules.typing_every)
 
     def press_taken(self, press: Press[object]) -> None:
-        """Record that a conversation took a press.
+        """Register that a conversation took a press.
 
         Without an answer by the author, an empty answer is sent after a second.
         """
@@ -163,8 +163,8 @@ class LaneOutbox:
         """Answer a press with the author's text, without waiting for the chat's messages.
 
         Returns:
-            False if the press was already answered, or the outbox is closed. True doesn't mean success: late
-            or failed answers are only counted.
+            False if the press was already answered, or the outbox is closed. True doesn't mean that the
+            platform accepted the answer: late or failed answers are only counted.
 
         Raises:
             LocalProtocolError: the text can't be sent.
@@ -182,15 +182,16 @@ class LaneOutbox:
         self._answer_soon(press, text)
 
     def drop(self, chat: Recipient) -> None:
-        """Delete the queued operations of a chat that the user left; their callers get ForbiddenError.
+        """Delete the queued operations of a chat that the user left; the callers get ForbiddenError.
 
-        A request in flight continues, but is not retried. Verify and inquiry continue.
+        A request in flight continues, but is not retried. The chat's verify and inquiry operations stay
+        queued.
         """
         self._sender.drop(lane_of(chat), chat_of(chat))
         self._pump()
 
     def refuse_waiting(self, chat: Recipient, urgency: Urgency) -> None:
-        """Withdraw the waiting operations of a class from a chat's lane. Requests in flight continue.
+        """Withdraw the waiting operations with this urgency from a chat's lane. Requests in flight continue.
 
         The callers get NotDeliveredError, or DeliveryUnknownError if an attempt may have arrived.
         """
@@ -221,7 +222,7 @@ class LaneOutbox:
     def works(self) -> bool:
         """Return whether the platform accepts requests.
 
-        Before the first success, also send the breaker's question in the background.
+        Before the first success, also send the breaker's token check in the background.
         """
         breaker = self._suspects.breaker
         if breaker.may_ask_first():
@@ -266,7 +267,7 @@ class LaneOutbox:
     # --- running
 
     async def live(self, task_status: trio.TaskStatus[None]) -> None:
-        """Run the outbox's tasks until `close`, and through the grace period.
+        """Run the outbox's tasks until the call of `close`, and during the grace period after this call.
 
         `open_outbox` calls `live` and `close`.
         """
@@ -297,7 +298,7 @@ class LaneOutbox:
         self._tell_idle()
 
     def cut(self) -> None:
-        """Close without the grace period: the outcomes of requests in flight stay unknown."""
+        """Close the outbox without the grace period; the outcomes of requests in flight stay unknown."""
         self.close()
         self._patience.cancel()
 
@@ -316,7 +317,7 @@ class LaneOutbox:
         )
 
     def _pump(self) -> None:
-        """End the late requests, and start every operation that may start now."""
+        """End the requests that are past their deadline, and start every operation that may start now."""
         self._requests.expire(trio.current_time())
         if not self._closing.is_set():
             self._answers.answer_due(trio.current_time())

@@ -1,23 +1,25 @@
 """The overall rate of started requests, adapted to the platform's unknown limits. Pure.
 
-The rate is unlimited until outcomes show that the rate is too high. The evidence is the share of bad outcomes
-in a sample of a few dozen outcomes, over a second or more:
+At first, the rate is unlimited. A limit is set when outcomes show that the rate is too high. The evidence is
+the share of bad outcomes in a sample of a few dozen outcomes, over a second or more:
 
 - 429 answers: a tenth of the outcomes is enough, because the rate is the reason for a 429.
-- Late answers, other errors and lost connections: a third of the outcomes is enough. A smaller share proves
-  nothing, since some requests always fail.
+- Late answers, other errors and lost connections: a third of the outcomes is enough. A smaller share is no
+  evidence, since some requests always fail.
 - Requests without an answer: counted only if the answered requests are late too, or if nothing is answered at
-  all. While other requests are answered at once, the unanswered chats are the cause, not the rate.
+  all. While requests to other chats are answered at once, the cause is the chats without answers, not the
+  rate.
 
 Bad outcomes of only one or two lanes never slow the other lanes: each lane pauses before its own retries.
 
-A cut sets the rate to a little less than the timely answers a second, but never below half of the starts a
-second. The cut is then on trial: only requests that began after the cut are weighed. If those requests fare
-better, errors do depend on the rate, and a share of a tenth is enough for later cuts. If those requests fare
-no better, a second and a third cut follow. If an eighth of the rate is no better, the rate isn't the cause:
-the cuts are undone, and the next cut needs a share well above the current share of failures.
+A *cut* sets the rate to a little less than the number of timely answers in a second, but never below half of
+the number of starts in a second. The cut is then *on trial*: only the outcomes of requests that began after
+the cut are counted. If fewer of these outcomes are bad, the errors depend on the rate, and a share of a tenth
+is enough for later cuts. If the share of bad outcomes stays the same, a second and a third cut follow. If the
+share stays the same even at an eighth of the rate, the rate isn't the cause. Then the cuts are undone, and
+the next cut needs a share well above the current share of failures.
 
-An outage is a sample without any success and without any 429. An outage proves nothing about the rate. After
+An outage is a sample without any success and without any 429. An outage is no evidence about the rate. After
 an outage the first successes restore the former rate in a slow start: each success doubles the rate, and each
 failure halves the rate.
 
@@ -44,10 +46,10 @@ class PaceRules:
         least: lowest rate, in starts a second.
         window: shortest time in seconds over which outcomes are weighed.
         longest_window: longest time in seconds over which outcomes are weighed; with fewer than `few`
-            outcomes, nothing is concluded.
+            outcomes in this time, the rate isn't changed.
         enough: number of outcomes that ends a sample before the longest window is over.
         few: least number of outcomes for a conclusion.
-        lanes: least number of lanes with bad outcomes for a cut.
+        lanes: number of lanes that must have bad outcomes for a cut.
         cuts: number of cuts in a row without an improvement after which the cuts are undone.
         limited: share of 429 among the outcomes that causes a cut.
         bad: share of bad outcomes of any kind that causes a cut.
@@ -75,8 +77,8 @@ class _Sample:
 
     Attributes:
         since: start of the sample.
-        well: requests with a success, including the `late` successes.
-        silent: requests without an answer.
+        well: number of requests with a success, including the `late` successes.
+        silent: number of requests without an answer.
         lanes: some of the lanes with bad outcomes.
     """
 
@@ -91,8 +93,8 @@ class _Sample:
 
 
 def _weight(sample: _Sample) -> tuple[int, float]:
-    """Return the number of outcomes that count, and the share of bad outcomes among them."""
-    # Unanswered requests count if at least half of the successes are late.
+    """Return the number of outcomes that are evidence, and the share of bad outcomes among these outcomes."""
+    # Unanswered requests are evidence if at least half of the successes are late.
     heard = sample.silent if 2 * sample.late >= sample.well else 0
     size = sample.well + sample.limited + sample.failed + heard
     return size, (sample.late + sample.limited + sample.failed + heard) / max(size, 1)
@@ -105,7 +107,7 @@ def _is_outage(sample: _Sample) -> bool:
 @final
 @guarded
 class _Trial:
-    """Cuts on trial, with the rate and the share of bad outcomes before the cuts.
+    """Cuts that are on trial, with the rate and the share of bad outcomes before these cuts.
 
     Attributes:
         outage: whether the sample before the cuts had no success and no 429.
@@ -164,7 +166,7 @@ class Pace:
         self._took(took)
         if self._counts(began):
             if self._trial is not None and self._trial.outage and not self._sample.well:
-                # The outage is over. The failures of the outage prove nothing about later requests.
+                # The outage is over. The failures of the outage are no evidence about later requests.
                 self._sample = _Sample(now)
             self._sample.well += 1
             if took >= self._rules.late:
@@ -193,7 +195,7 @@ class Pace:
         self.usual = self.usual + (seconds - self.usual) / 16 if self.usual else seconds
 
     def _counts(self, began: float) -> bool:
-        # Requests in flight at the cut prove nothing about the new rate.
+        # Requests that were in flight at the cut are no evidence about the new rate.
         return self._trial is None or began >= self._sample.since
 
     def _blame(self, who: Hashable) -> None:

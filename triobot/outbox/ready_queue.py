@@ -1,8 +1,8 @@
 """The ready queue: selects the next of the lanes that may start. Pure.
 
-A lane is ready in the class of its most urgent operation. The most urgent class goes first, but no class is
-passed over for ever. Within a class, lanes start in the order in which they became ready; in a backlog the
-newest and the oldest lane alternate. Lanes known to be stuck go behind the other lanes of their class.
+A lane is ready in the class of its most urgent operation. A lane of the most urgent class starts first, but
+no class is passed over for ever. Within a class, lanes start in the order in which they became ready; in a
+backlog the newest and the oldest lane alternate. Stuck lanes start after the other lanes of their class.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from .slots import Slots
 
 L = TypeVar("L", bound=Hashable)
 
-# How often a startable class may be passed over. Then the class starts next, before more urgent classes.
+# How often a class may be passed over although one of its lanes could start. Then a lane of this class starts
+# next, before more urgent classes.
 PATIENCE: Final = {
     Urgency.MONEY: 0,
     Urgency.REPLY: 4,
@@ -34,7 +35,8 @@ _STUCK_PATIENCE: Final = 3
 # alternate, so that a user who writes now doesn't wait for the whole backlog.
 _BACKLOG: Final = 16
 
-# A tuple, since iterating over an enum creates a generator, several times for each operation.
+# A tuple: each operation needs several loops over the classes, and a loop over an enum would create a
+# generator.
 URGENCIES: Final = tuple(Urgency)
 _PATIENCE: Final = [PATIENCE[urgency] for urgency in Urgency]
 
@@ -91,7 +93,7 @@ class ReadyQueue(Generic[L]):
             del listed[lane]
 
     def startable(self) -> list[Urgency]:
-        """Return the classes with a ready lane, a slot and a connection, the most urgent class first."""
+        """Return the classes that have a ready lane, a slot and a connection, the most urgent class first."""
         startable: list[Urgency] = []
         for urgency in URGENCIES:
             if (self._lanes[urgency] and self._slots.may_start(urgency)) or (
@@ -101,10 +103,12 @@ class ReadyQueue(Generic[L]):
         return startable
 
     def pop(self, startable: list[Urgency]) -> L:
-        """Remove and return the next lane of the `startable` classes; count the other classes as passed."""
+        """Remove and return the next lane of the `startable` classes; count the other startable classes
+        as passed over.
+        """
         chosen = startable[0]
-        # Check the least urgent class first: this class has waited longest. Its count is then reset, so more
-        # urgent classes don't wait for a second entry of this class.
+        # Check the least urgent class first: this class has waited longest. When this class starts, its count
+        # is reset, so more urgent classes don't wait for a second entry of this class.
         for urgency in reversed(startable):
             if urgency is not Urgency.MONEY and self._passed[urgency] >= _PATIENCE[urgency]:
                 chosen = urgency

@@ -1,8 +1,8 @@
 """Requests to the platform, each with a time limit.
 
-The platform's client may be able to begin a request without a task (`seams.BeginsRequests`). Any task may
-wait for the result, without a cancel scope: the outbox's timer task calls `expire` to end late requests. All
-other requests are performed within a cancel scope of the waiting task.
+Some clients of the platform can begin a request without a task (`seams.BeginsRequests`). Any task may wait
+for the result, without a cancel scope: the outbox's timer task calls `expire` to end late requests. All other
+requests are sent within a cancel scope of the waiting task.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .uploads import Uploads
 
 R = TypeVar("R")
 
-# The breaker's question: an upload that concerns no chat and that no user sees. So only the token can be the
-# reason for a refusal (gap 37).
+# The breaker's token check: an upload that concerns no chat and that no user sees. So only the token can be
+# the reason for a refusal (gap 37).
 _QUESTION: Final = Upload.of(File.from_bytes(b"triobot\n", "triobot.txt"))
 
 
@@ -70,9 +70,9 @@ class Requests:
         return request
 
     def ended(self, delivery: Delivery) -> None:
-        """Forget a delivery's request, if any was begun."""
-        # A request past its deadline has no entry here. Such a request can still end with an answer, because
-        # an answer counts even if its body is incomplete.
+        """Remove a delivery's request, if one was begun."""
+        # A request past its deadline has no entry here. The request can still end with an answer, because an
+        # answer with an incomplete body is used too.
         self._deadlines.pop(delivery, None)
         delivery.begun = None
 
@@ -100,7 +100,9 @@ class Requests:
     # --- requests with a task
 
     async def send(self, delivery: Delivery, operation: Operation[object]) -> object:
-        """Send a delivery's operation, unless the request was begun already; wait for the result."""
+        """Wait for the result of a delivery's operation; send the operation first, unless its request
+        was begun already.
+        """
         if delivery.begun is None and is_never_repeated(operation, delivery.on_unknown):
             self.begin(delivery, operation)
         if delivery.begun is not None:
@@ -110,8 +112,9 @@ class Requests:
         return await self.perform(operation, within)
 
     async def ask(self) -> None:
-        """Send the breaker's question, which the platform refuses only because of the token. Then wake the
-        timer task.
+        """Send the breaker's token check, which the platform refuses only because of the token.
+
+        Then wake the timer task.
         """
         try:
             await self.perform(_QUESTION, self._rules.answer_within)

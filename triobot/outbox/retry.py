@@ -8,8 +8,8 @@
 | other refusal or error | any | the caller gets the error |
 | an unreadable 200 to an upload | done | the caller gets the error: every retry would get the same answer |
 
-After an unknown result, `on_unknown` doesn't apply to an invoice's creation or a verify: both are never
-repeated. Late typing and late answers to presses are useless, so these are never retried.
+The creation of an invoice and a verify are never repeated after an unknown result, whatever `on_unknown`
+says. Late typing indicators and late answers to presses are useless, and are never retried.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class RetryRules:
     Attributes:
         first_pause: mean pause in seconds before the second attempt; doubles with each attempt.
         longest_pause: upper bound of the doubling.
-        patience: seconds of failures without a success in a lane, after which the lane's operations fail. A
-            platform outage of minutes must lose nothing; after an hour a reply is pointless.
+        patience: seconds of failures without a success in a lane, after which the lane's operations fail. No
+            operation must be lost in a platform outage of minutes; after an hour, a reply is pointless.
         money_patience: the patience for verify and inquiry; shorter, since the ledger repeats both by its own
             schedule.
     """
@@ -77,7 +77,7 @@ class GiveUp:
 @final
 @guarded
 class Suspect:
-    """The verdict to ask the breaker whether the token or the chat is refused."""
+    """The verdict that the breaker must decide whether the token or the chat is refused."""
 
     error: RefusedError
 
@@ -142,7 +142,7 @@ def judge(
         attempts: number of attempts, including this attempt.
         failing_for: seconds since the lane's first failure after its last success.
         doubtful: whether an earlier attempt may have taken effect.
-        random: source of the pause's random factor; called once.
+        random: returns the pause's random factor; called once.
     """
     if not operation.traits.late:
         return GiveUp(error)

@@ -25,15 +25,15 @@ class OutboxRules:
             number of connections.
         uploads: file uploads at a time.
         typing_every: seconds after which a typing indicator is sent again.
-        answer_within: seconds after which an unanswered attempt counts as unknown. The client's own limits
-            should be shorter; this limit keeps a lane from waiting forever.
+        answer_within: seconds after which an unanswered attempt counts as unknown. The platform client's own
+            limits should be shorter; this limit prevents a lane from waiting for ever.
         upload_within: seconds after which an unanswered upload counts as unknown.
         grace: seconds for requests in flight when the outbox closes.
         descriptors: largest number of descriptors of uploaded files in memory.
     """
 
     parallel: int = 40
-    # The listener leaves this number of file descriptors free: less than half of a process's usual 1,024.
+    # The webhook's listener leaves as many file descriptors free: less than half of a process's usual 1,024.
     connections: int = 480
     uploads: int = 16
     typing_every: float = 4.0
@@ -58,7 +58,8 @@ class LaneReport:
         in_flight: number of operations in flight, from the front.
         attempts: attempts of the first operation.
         rests_for: seconds until the next attempt may begin.
-        suspended: whether the first operation was refused, and the breaker hasn't decided yet.
+        suspended: whether the platform refused the first operation, and the breaker hasn't decided about the
+            cause yet.
     """
 
     operations: tuple[str, ...]
@@ -78,12 +79,12 @@ class OutboxStatistics:
         queued: operations that wait, including those between two attempts.
         in_flight: operations in flight.
         lanes: lanes in memory.
-        suspended: lanes with a refused first operation that the breaker hasn't judged yet.
+        suspended: number of lanes with a refused first operation that waits for the breaker's decision.
         held: whether everything waits, because the token may be refused.
         token_refused: whether the token is refused, as far as is known.
         rate: largest number of starts a second; None: no limit.
-        done: operations with a success.
-        failed: calls that ended with an error.
+        done: operations that succeeded.
+        failed: calls of `perform` that ended with an error.
         retries: attempts after the first.
         possible_repeats: attempts of unrepeatable operations after an attempt with an unknown result.
         answers_sent, answers_failed: answers to presses; discarded answers count as failed.

@@ -1,14 +1,14 @@
-"""Starts the operations of the lanes, in callers' tasks and in couriers.
+"""Sends the lanes' operations, in callers' tasks and in couriers.
 
-The platform's client may be able to begin a request without a task of its own (`requests`). Then the caller's
-task sends its own operation as soon as the operation may start. With a separate task, answering a message
-takes 40 % longer.
+If the platform's client can begin a request without a separate task (`requests`), the caller's task sends its
+own operation as soon as the operation may start. With a separate task, a reply to a message would take 40 %
+longer.
 
-A *courier* is a task of the outbox's own for one attempt. Couriers handle everything that callers can't send
-themselves: files, operations that must wait for an earlier outcome to be durable, probes, operations without
-a waiting task, and every operation if the client can't begin requests. A courier also takes over a cancelled
-caller's request if the request may have been sent. So the lane starts its next operation only when the
-platform has answered.
+A *courier* is a task of the outbox's own for one attempt. Couriers make all attempts that callers can't make
+themselves: for files, for operations that must wait for an earlier outcome to be durable, for probes, for
+operations without a waiting task, and for every operation if the client can't begin requests. A courier also
+takes over a cancelled caller's request if the request may have been sent. So the lane starts its next
+operation only when the platform has answered.
 
 `attempts` applies the result of each attempt. No courier raises a platform error.
 """
@@ -105,8 +105,8 @@ class LaneSender:
         """Queue an operation in its recipient's lane, and wait for its result.
 
         The operation is queued before the first checkpoint. Operations of one recipient are sent in the order
-        of queueing, one at a time, and a file is uploaded in its operation's position. The waiting callers
-        bound the queue's length.
+        of queueing, one at a time, and a file is uploaded in its operation's position. The number of waiting
+        callers bounds the queue's length.
 
         Verify and inquiry don't wait for the chat's messages. A phone number and its owner's chat id have
         different lanes. An edit with `Urgency.BESIDE` has no position in its chat's order, and the chat's
@@ -119,12 +119,13 @@ class LaneSender:
                 also has a `recorded`, the next operation waits for this event before it is sent.
 
         Raises:
-            RefusedError: the platform refused the operation. A 403 is raised only if the chat is the cause,
-                not the token.
+            RefusedError: the platform refused the operation. A 403 is raised only if the chat, and not the
+                token, is the cause.
             NotDeliveredError: every attempt in the lane failed for `RetryRules.patience`, or the outbox
                 closed.
-            DeliveryUnknownError: the operation may have taken effect, and isn't sent again: the operation
-                creates an invoice, `on_unknown` is `OnUnknown.RAISE`, or the patience is over.
+            DeliveryUnknownError: the operation may have taken effect, and isn't sent again, for one of these
+                reasons: the operation creates an invoice, `on_unknown` is `OnUnknown.RAISE`, or the lane's
+                patience is over.
             ForbiddenError: the user left the chat while the operation was queued (`drop`).
             LocalProtocolError: the operation can't be sent.
             OSError: a file can't be read.
@@ -190,7 +191,9 @@ class LaneSender:
         self._suspects.tell()
 
     def refuse_waiting(self, lane: Hashable, urgency: Urgency) -> None:
-        """Fail the waiting calls of a class in a lane, with the error that `Attempts.refuse` selects."""
+        """Fail the waiting calls with this urgency in a lane, with the error that `Attempts.refuse`
+        selects.
+        """
         now = self._time()
         for delivery in self._lanes.standing(lane).places:
             if delivery.urgency is urgency and self._lanes.withdraw(delivery, now):
@@ -222,7 +225,9 @@ class LaneSender:
     # --- starting operations
 
     def go_on(self) -> None:
-        """Start the operations that may start, after a change of the lanes or at the end of an attempt."""
+        """Start the operations that may start now; called after a change of the lanes and at the end of
+        an attempt.
+        """
         if self.takes and not self._is_at_rest():
             now = self._time()
             if self._lanes.held or self._suspects.told is not None or not self._breaker.is_untroubled():
@@ -328,7 +333,7 @@ class LaneSender:
         return True
 
     async def _serve(self, delivery: Delivery) -> None:
-        """Make an attempt, or finish the attempt of a cancelled caller."""
+        """Make an attempt in a courier, or finish the attempt of a cancelled caller."""
         operation = delivery.operation
         try:
             if (media := to_upload(operation)) is not None:
@@ -344,7 +349,7 @@ class LaneSender:
                 delivery.cached = uploaded.cached
                 operation = with_media(send, uploaded.media)
                 took, delivery.began = self._time() - delivery.began, self._time()
-                for waiting in self._lanes.standing(delivery.key).places:  # uploads don't count as waiting
+                for waiting in self._lanes.standing(delivery.key).places:  # uploading isn't waiting
                     waiting.since = min(delivery.began, waiting.since + took)
                 self._lanes.began(delivery, delivery.began)
             delivery.written = True

@@ -4,8 +4,8 @@ A started operation occupies one of `parallel` slots, so a burst is sent at the 
 answers. An operation gives up its slot when later requests of other lanes have been answered: the platform
 works, but this chat is stuck. While nothing is answered at all, every operation gives up its slot after a
 shorter time. Then only the number of connections bounds the operations in flight. The last connections are
-reserved for urgent classes. Operations of lanes known to be stuck leave half of the connections, and some
-slots, to the other lanes.
+reserved for urgent classes. Operations of stuck lanes leave half of the connections, and some slots, to the
+other lanes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _IN_SILENCE: Final = 3
 
 
 def share_caps(parallel: int) -> dict[Urgency, int]:
-    """Return each class's largest number of slots, so that a slow class leaves slots to other classes."""
+    """Return the largest number of slots that each class may occupy, so that a slow class leaves slots
+    to other classes.
+    """
     return {
         Urgency.MONEY: parallel,
         Urgency.REPLY: max(1, parallel - parallel // 8),
@@ -48,7 +50,7 @@ class Flight:
     Attributes:
         began: when the operation started, or when its request began, after a wait or an upload.
         stuck: whether the operation's lane was stuck at the start.
-        holds: class of the slot that the operation occupies; None once the slot is given up.
+        holds: class in which the operation occupies a slot; None once the operation has given up its slot.
     """
 
     began: float
@@ -77,14 +79,14 @@ class Slots:
         self._connection_caps = [max(1, connections - connections // 16 * urgency) for urgency in Urgency]
         self._half = max(1, connections // 2)
         self._stuck_cap = max(1, parallel - parallel // 4)
-        # Operations that occupy a slot, in start order.
+        # Operations that occupy a slot, in the order of their starts.
         self._holding: dict[Flight, None] = {}
         self._held_by = [0 for _ in Urgency]
         # Slots and connections in use by stuck lanes.
         self._stuck_holding = self._stuck_flying = 0
         # Time of the last start while half of the connections were in use.
         self._flew_at = 0.0
-        # Time of the last answer; or the later start of a request, if no other request was in flight.
+        # Time of the last answer. If no request was in flight afterwards, the start of the next request.
         self._heard_at = float("-inf")
         # Latest start time among the answered requests.
         self._answered_began = float("-inf")
@@ -95,7 +97,10 @@ class Slots:
         return self.in_flight >= self._connections
 
     def may_start(self, urgency: Urgency, *, stuck: bool = False) -> bool:
-        """Return whether a class has a slot and a connection left. Stuck lanes have smaller shares."""
+        """Return whether a class has a slot and a connection left.
+
+        With `stuck`, fewer slots and connections may be used.
+        """
         return (
             len(self._holding) < self.parallel
             and self._held_by[urgency] < self._caps[urgency]
@@ -136,19 +141,19 @@ class Slots:
             self._holding[flight] = None
 
     def answered(self, flight: Flight, now: float) -> None:
-        """Record an answer of any kind."""
+        """Register an answer of any kind."""
         self._heard_at = now
         if flight.began > self._answered_began:
             self._answered_began = flight.began
 
     def release(self, flight: Flight) -> None:
-        """Record the end of an operation."""
+        """Register the end of an operation."""
         self._free(flight)
         self.in_flight -= 1
         self._stuck_flying -= flight.stuck
 
     def gives_up_at(self) -> float:
-        """Return when the oldest operation gives up its slot if no request is answered before."""
+        """Return when the oldest operation with a slot gives up its slot if no request is answered before."""
         for oldest in self._holding:
             waits = max(_WAITS, 2 * self._pace.usual)
             if oldest.began + waits <= self._answered_began:

@@ -1,8 +1,8 @@
 """Applies the breaker's decisions to the lanes and to the refused deliveries.
 
-A delivery that got a 401 or 403 waits in its lane until the breaker decides between token and chat. The
-delivery is then tried again, or its callers get the refusal. While the breaker holds everything, only probes
-leave the lanes.
+A delivery that got a 401 or 403 waits in its lane until the breaker decides between token and chat. After the
+decision, the delivery is tried again, or its callers get the refusal. While the breaker holds everything,
+only probes leave the lanes.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Suspects:
 
     Args:
         lanes: the lanes of the deliveries.
-        requests: sends the breaker's question.
+        requests: sends the breaker's token check.
         rules: the breaker's settings.
         raise_alarm: called when everything is held.
 
     Attributes:
         waiting: the suspended deliveries of each chat.
-        told: the last hold that was logged or raised as an alarm; None: nothing is held.
+        told: the last state `Held` that was logged or raised as an alarm; None: nothing is held.
     """
 
     def __init__(
@@ -76,7 +76,9 @@ class Suspects:
         return delivery
 
     def look_again(self, now: float) -> float:
-        """Return when a delivery may next start, or be judged by the breaker, if nothing else happens."""
+        """Return when a delivery may next start, or the breaker may next decide about a delivery, if
+        nothing else happens.
+        """
         if self.breaker.is_untroubled():
             return self._lanes.look_again(now)
         breaker_at = self.breaker.look_again(now)
@@ -101,7 +103,7 @@ class Suspects:
             del self.waiting[delivery.chat]
 
     def left(self, chat: Hashable, now: float) -> None:
-        """Record that the user left a chat, and retry the chat's suspended deliveries in payments' lanes.
+        """Register that the user left a chat, and retry the chat's suspended deliveries in payments' lanes.
 
         The caller drops the deliveries in the chat's own lanes.
         """
@@ -120,14 +122,14 @@ class Suspects:
         return [delivery for delivery in judged if self._lanes.withdraw(delivery, now)]
 
     def worked(self, chat: Hashable, began: float, now: float) -> None:
-        """Record a success, and retry the refused deliveries that the breaker releases."""
+        """Register a success, and retry the refused deliveries that the breaker releases."""
         waiting = self.breaker.succeeded(chat, began, now)
         if waiting or self._lanes.held:
             self._try_again(waiting, now)
             self.tell()
 
     async def ask(self) -> None:
-        """Send the breaker's question: the answer's status shows whether the token is refused."""
+        """Send the breaker's token check: the answer's status shows whether the token is refused."""
         began, good, denied = trio.current_time(), True, False
         try:
             await self._requests.ask()
@@ -142,7 +144,7 @@ class Suspects:
         self.tell()
 
     def tell(self) -> None:
-        """Hold or release the lanes as the breaker decides; log the change or raise an alarm."""
+        """Hold or release the lanes as the breaker decides; log each change, or raise an alarm."""
         self._lanes.held = self.breaker.held is not None
         held = None if self.breaker.undecided else self.breaker.held
         was, self.told = self.told, held

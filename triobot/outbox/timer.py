@@ -1,4 +1,4 @@
-"""The timer: wakes the outbox's timer task when something is due."""
+"""The timer: wakes the outbox's timer task at the next deadline."""
 
 from __future__ import annotations
 
@@ -25,5 +25,8 @@ class Timer:
             self._scope.deadline = at
 
     def stir(self) -> None:
-        """Make `wait_due` return now. Instant, so functions that abort a wait may call `stir`."""
+        """Make `wait_due` return now.
+
+        Returns at once, so Trio's abort functions of waiting tasks may call `stir`.
+        """
         self._scope.cancel()

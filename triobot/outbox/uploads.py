@@ -31,7 +31,7 @@ _Identity: TypeAlias = "bytes | tuple[Path, int, int, int]"
 @final
 @guarded
 class UploadKey:
-    """Cache key of an upload. The name is a part of the key, because the receiver sees the name."""
+    """Cache key of an upload. The file's name is a part of the key, because the receiver sees the name."""
 
     kind: MediaKind
     filename: str = attrs.field(repr=False)
