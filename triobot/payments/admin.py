@@ -1,4 +1,4 @@
-"""Operators' questions about the ledger: plain JSON values, one answer per question.
+"""Operators' requests about the ledger: plain JSON values, one answer per request.
 
 ============================  =========================================================================
 ``payments.list``             ``states``, ``chat``, ``before``, ``after``, ``limit``: ``{"payments": [...]}``
@@ -55,7 +55,7 @@ _HIDDEN: Final = frozenset({"item", "text", "payer", "said"})
 
 @final
 class PaymentsAdmin:
-    """Answers operators' questions about payments.
+    """Answers operators' requests about payments.
 
     Args:
         inquire: sends an inquiry to the platform; None if no bot runs.
@@ -75,8 +75,8 @@ class PaymentsAdmin:
         Raises:
             NotFoundError: the payment doesn't exist.
             ConflictError: the payment's state doesn't allow the action.
-            ConfigError: the question is unknown, or names an unknown state.
-            LocalProtocolError: a value in the question is invalid.
+            ConfigError: the request is unknown, or names an unknown state.
+            LocalProtocolError: a value in the request is invalid.
         """
         ask = question.get("ask")
         match ask:
@@ -200,7 +200,7 @@ class PaymentsAdmin:
         running = self._inquire is not None
         for entry in await self._in(UNPAID, chat_id):
             if running and entry.taker == "conversation":
-                # The payment's conversation was just ended, and may not have given up the payment yet.
+                # The payment's conversation has just ended, and may still have to give up the payment.
                 await self._entries.move(entry.id, Plain("taker_gone"), may_fail=True, taker="conversation")
         for entry in await self._in(UNPAID, chat_id):
             over = over_at(entry)

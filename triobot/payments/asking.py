@@ -1,8 +1,10 @@
-"""Requests to the platform about a payment, and the meaning of the answers: no single answer is final.
+"""Requests to the platform about a payment, and the conversion of the answers.
 
-The lane retries a failed request, except a verify that may have taken effect: an inquiry must come before the
-next verify. Each of these requests has a deadline of its own, because a payment must be verified within an
-hour.
+No single answer decides about a payment.
+
+The lane retries a failed request, except a verify that may have taken effect: before the next verify, an
+inquiry must be sent. Each of these requests has a deadline of its own, because a payment must be verified
+within an hour.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Moves callbacks from the inbox into the ledger: at once, concurrently, a bounded number at a time.
 
-A callback is a hint about one payment. Callbacks are never deduplicated, since the callback of a failure can
-have the same bytes as the callback of a success. A callback is never trusted, and never causes a verify of a
-payment that the ledger doesn't contain. If no entry has a callback's invoice id, the entry is found by two
-values: the callback's chat, and the amount that the platform names for the id.
+A callback is only a hint that one payment may have changed. Callbacks are never deduplicated, since the
+callback of a failure can have the same bytes as the callback of a success. A callback is never trusted, and
+never causes a verify of a payment that the ledger doesn't contain. If no entry has a callback's invoice id,
+the entry is found by two other values: the callback's chat, and the amount that the platform returns for the
+id.
 
-A callback stays in the inbox until the transaction that stores its hint. When too many callbacks are in
-memory, only the inbox position of a new callback is kept. The callback is read from the inbox again when
-memory is free.
+The transaction that stores a callback's hint also deletes the callback from the inbox. While too many
+callbacks are in memory, only the inbox position of a new callback is kept in memory. The callback is read
+from the inbox again when memory is free.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ class CallbackHandler:
         """Store a callback's hint, with `also` in the same transaction.
 
         Returns:
-            False if the callback's payment can't be determined yet: nothing was stored; call again later.
+            False if the callback's payment can't be determined yet. Then nothing was stored, and the caller
+            must call again later.
         """
         if isinstance(event, PayCallback):
             failed = event.status.lower() == "error"
@@ -95,11 +97,11 @@ class CallbackHandler:
         if answer.word in ("unknown", "403"):
             return False
         matching = [entry for entry in lost if answer.word != "400" and entry.amount == answer.amount]
-        # A lapsed invoice matches only if no other invoice does.
+        # An expired invoice is used only if no other invoice matches.
         matching = [entry for entry in matching if entry.state != "lapsed"] or matching
         if len(matching) != 1:
-            # If several entries match, the platform knows the invoice, so the callback isn't forged. The
-            # alarm's key is then the invoice's number, not the key that all forged callbacks share.
+            # If several entries match, the platform has confirmed the invoice, so the callback isn't forged.
+            # The alarm's key is then the invoice's number, not the key that all forged callbacks share.
             key = event.invoice_id if matching else SHARED["foreign_payment"]
             await self._foreign(event.invoice_id, event.chat_id, also, key)
             return True
@@ -172,8 +174,8 @@ class Callbacks:
                 while self._waiting:
                     nursery.start_soon(self._take, *self._waiting.popleft())
                 if self._left is not None and not self._in_hand:
-                    # Memory is free again. Between the two positions the inbox contains only callbacks that
-                    # aren't stored yet.
+                    # Memory is free again. All callbacks in the inbox between the two positions still have to
+                    # be stored in the ledger.
                     nursery.start_soon(self._take_what_was_left, *self._left)
                     self._left = None
 

@@ -1,7 +1,8 @@
-"""The cashier: the task that stores callbacks at once, and carries out duties when they are due.
+"""The cashier: the task that stores callbacks at once, and carries out each duty when the duty is due.
 
 The task is independent of conversations, which may be parked, replayed or gone. The rows contain all due
-times, so a restart loses nothing. Callbacks stay in the inbox until the transaction that stores them.
+times, so no duty is lost in a restart. The transaction that stores a callback in the ledger also deletes the
+callback from the inbox.
 """
 
 from __future__ import annotations
@@ -81,10 +82,10 @@ class Cashier:
 
     Args:
         deliver: starts the aside for an item.
-        ring: raises an alarm at once, when nothing can be stored.
-        on_alarm: called with each alarm that was stored.
+        ring: raises an alarm at once, without the store; used while nothing can be stored.
+        on_alarm: called with each stored alarm.
         epoch: number of restores of the store from a backup.
-        recall: loads a chat's conversations into memory, unless they are there already.
+        recall: loads a chat's conversations into memory, unless the chat is in memory already.
     """
 
     def __init__(
@@ -149,8 +150,8 @@ class Cashier:
         """Return the write that stores a payment. Commit the write before sending the button or creating the
         invoice.
 
-        The commit is refused with StaleRowError if another payment has the number. With ten million payments,
-        this happens to one charge in a billion.
+        The commit is refused with StaleRowError if another payment has the number. In a store with ten
+        million payments, another payment has the number for one charge in a billion.
         """
         now = self._clock.now()
         asked = attrs.asdict(charge, recurse=False)
@@ -168,9 +169,10 @@ class Cashier:
         return moving(self.entries, id, SendOk(message_id, invoice_id, twice), now=self._clock.now())
 
     def ended(self, id: RefId, how: PaymentEnd) -> MovePayment:
-        """Return the write for a failed send, or for the end of a taker's work.
+        """Return the write for a failed send, or for the end of the conversation or aside that is the
+        payment's taker.
 
-        The write for a taker's end does nothing if the payment has another taker now.
+        If the payment has another taker now, the write for a taker's end has no effect.
         """
         taker, name = _ENDS[how]
         now = self._clock.now()
@@ -189,7 +191,7 @@ class Cashier:
         """Give up the open payments of `owner`, and of owners that begin with ``owner/``. Safe to repeat.
 
         Args:
-            key: key of the owner's payment, if the owner is the aside for an item.
+            key: `Captured.key` of the owner's payment, if the owner is the aside for an item.
         """
         async for page in self.entries.pages(_LEFT, chat_id=chat_id):
             for entry in page:
@@ -219,15 +221,15 @@ class Cashier:
     async def start(self, alive: Alive) -> None:
         """Take over the last process's payments, before conversations continue and before `run`.
 
-        Payments that only need examinations are taken over later, by `run`.
+        `run` later takes over the payments that only need examinations.
 
         Args:
             alive: returns whether the conversation with an owner key will wait for its payment again.
         """
         self._alive = alive
         self._seen = await self._watched_last()
-        # After a restore, all payments are taken over here, not in `run`: the moves must be stored before a
-        # conversation waits for its payment again, since a paid payment may get another taker.
+        # After a restore, all payments are taken over here, not in `run`. A paid payment may then get another
+        # taker, and this move must be stored before a conversation waits for the payment again.
         self._started = self._clock.now()
         if (await self._store.setting(EPOCH) or "0") == str(self._epoch):
             await self._take_up(_URGENT)
@@ -237,12 +239,15 @@ class Cashier:
             await self._commit_at_last(PutSetting(EPOCH, str(self._epoch)))
 
     async def _take_up(self, states: Sequence[State], *, restored: bool = False) -> None:
-        """Record the program's start in all payments in these states; each page is one transaction."""
+        """Apply the fact of the program's start to all payments in these states; each page of payments
+        is one transaction.
+        """
         start = Plain("restored" if restored else "restart")
         async for page in self.entries.pages(states):
             now, moves = self._clock.now(), list[MovePayment]()
             for entry in page:
-                # If the payment has moved since the page was read, this process has already taken it over.
+                # If the payment has changed since the page was read, this process has already taken over the
+                # payment.
                 moves.append(moving(self.entries, entry.id, start, now=now, revision=entry.revision))
                 if entry.taker != "conversation":
                     continue
@@ -257,8 +262,8 @@ class Cashier:
             await self._take_up(self._rest)
         if self._seen is not None and self._clock.now() - self._seen > BLIND:
             await self._alarm_unwatched("start", self._seen, self._started)
-        # The watch begins only after the alarm. If the program crashes before the alarm, the next start must
-        # still find the unwatched time.
+        # Store the beginning of this process's watch only after the alarm. If the process crashes before the
+        # alarm, the next process must still find the time without a watch.
         self._watching = True
         self._poke.set()
         await self._beat()
@@ -276,7 +281,7 @@ class Cashier:
         return at + self._clock.jumped() - jumped
 
     async def _alarm_unwatched(self, key: str, since: int, before: int) -> None:
-        """Raise an alarm about the payments that were open while nothing was verified."""
+        """Raise an alarm about the payments that were open while no process verified payments."""
         now = self._clock.now()
         named = await self._open_since(before)
         if named:
@@ -292,7 +297,9 @@ class Cashier:
         self._on_alarm(Alarm(alarm.kind, alarm.key, alarm.text))
 
     async def _open_since(self, before: int) -> str:
-        """Describe the open payments made before `before`, for an alarm; return "" without such payments."""
+        """Return a description, for an alarm, of the open payments made before `before`; "" without
+        such payments.
+        """
         count, named, sums = 0, list[str](), Counter[str]()
         async for page in self.entries.pages(UNPAID, before=before):
             for entry in page:
@@ -309,7 +316,7 @@ class Cashier:
         return f"{count} payments were open, of {money} in all: {', '.join(named)}{more}" if count else ""
 
     async def _beat(self) -> None:
-        """Store the current time as the last time at which payments were watched."""
+        """Store the current time as the last time at which this process watched payments."""
         now = self._clock.now()
         if self._watching and abs(now - self._beaten) >= MINUTE:
             self._beaten = now
@@ -331,8 +338,10 @@ class Cashier:
             await self._alarm(RaiseAlarm("clock_jumped", "payments", text, now))
 
     async def _stood_still(self, since: int) -> None:
-        """Raise an alarm about the time in which nothing was verified, and verify all open payments."""
-        # The alarm includes payments made after the last sweep, which was up to a minute before the
+        """Raise an alarm about the time in which the process stood still and verified no payment; then
+        verify all open payments.
+        """
+        # The alarm includes payments that were made after the last sweep, up to a minute before the
         # standstill.
         await self._alarm_unwatched("standstill", since, self._clock.now())
         await self._happens_to_all(_WATCHED_STATES, Plain("stood_still"))
@@ -372,9 +381,9 @@ class Cashier:
             pause = math.inf
             for row in rows:
                 if row.id in self._busy or (not self._watching and row.state in self._rest):
-                    continue  # the payment's duty is in progress, or the payment isn't taken over yet
+                    continue  # a duty is in progress, or the payment isn't taken over yet
                 if len(self._busy) >= _PAGE:
-                    break  # each finished task sets `_poke`
+                    break  # each task sets `_poke` when it has finished
                 if row.urgent is None and not self._affordable():
                     pause = self._cold_from - trio.current_time()
                     break
@@ -387,7 +396,7 @@ class Cashier:
                 continue
             await self._beat()
             later = (due - now) / SECOND if due > now else 1.0
-            # Wake at least every `_BEAT` seconds, to store that payments are being watched.
+            # Wake at least every `_BEAT` seconds, to store the time until which payments were watched.
             seconds = min(pause, later, _BEAT)
             self._sleeps_until = trio.current_time() + seconds
             await self._clock.wait(self._poke, seconds)
@@ -405,8 +414,8 @@ class Cashier:
         try:
             await work_on(id_, self._patient, self._hands, self._clock.now)
         except UnreadableRecordError:
-            # Another version of the bot wrote the row. The payment stays in `_busy`, so that it isn't tried
-            # every second.
+            # Another version of the bot wrote the row. The payment stays in `_busy`, so that the sweep
+            # doesn't read the row again every second.
             text = f"payment {id_} can't be read by this version; it is neither verified nor delivered"
             self._ring(Alarm("payment_unverified", id_, text))
             return
@@ -442,7 +451,7 @@ class Cashier:
     # --- requests and deliveries
 
     async def ask(self, entry: Entry, to: Literal["verify", "inquire"]) -> PaymentAnswer:
-        """Verify or inquire, a bounded number of requests at a time."""
+        """Send a verify or inquiry for an entry; the number of requests at a time is bounded."""
         async with self._asking:
             if self._tracing is None:
                 return await asking.ask(self._outbox, entry, to)

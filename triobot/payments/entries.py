@@ -1,11 +1,12 @@
-"""Entries in the store: each move is decided inside its transaction, and announced once durable.
+"""Entries in the store: each move is decided inside the transaction that stores it, and announced once
+it is durable.
 
-The module waits only for its store, so a simulation can run the module unchanged.
+The module waits only for the store, so a simulation can use the module unchanged.
 
-A move's write reads the entry and decides the move inside the transaction, where no other move can come
-between. So a conversation's move can be stored together with the conversation's records, in a commit that
-other conversations share and that can't be repeated. The store calls the functions of these writes in its own
-thread. The functions get everything as values, including the time, and never wait.
+A move's write reads the entry and decides the move inside the transaction, so no other move can happen
+between reading and writing. So a move can be stored together with the records of its conversation, in a
+commit that other conversations share and that can't be retried. The store calls the functions of these writes
+in its own thread. The functions get everything as values, including the time, and never wait.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ Listen: TypeAlias = Callable[[Moved], None]
 @final
 @guarded
 class Planned:
-    """Moves of one entry, decided but not stored.
+    """Moves of one entry that are decided but not stored yet.
 
     Attributes:
         entry: the entry after the moves.
@@ -137,7 +138,7 @@ class Entries:
     def pages(
         self, states: Sequence[State], *, chat_id: ChatId | None = None, before: int | None = None
     ) -> Pages:
-        """Iterate over the entries in these states, a page at a time."""
+        """Return an iterator over the entries in these states that reads a page at a time."""
         find = partial(self._rows.find, states=states, chat_id=chat_id, before=before, limit=_PAGE)
         return Pages(lambda after: await_store(partial(find, after=after)))
 
@@ -151,11 +152,12 @@ class Entries:
 
 @final
 class Pages:
-    """Iterator over entries, a page at a time. Between two pages, an iterator keeps nothing open in the
-    store.
+    """Iterator over entries, a page at a time.
+
+    Between two pages, the iterator keeps no transaction or cursor open in the store.
 
     Args:
-        find: reads the page after an entry.
+        find: reads the page that follows a given entry.
     """
 
     def __init__(self, find: Callable[[RefId | None], Awaitable[Sequence[PaymentRow]]]) -> None:
@@ -185,9 +187,9 @@ def moving(
 ) -> MovePayment:
     """Return a write that applies facts to an entry.
 
-    A fact that the table refuses doesn't change the entry. The refusal is counted, and raises an alarm; the
-    rest of the commit is stored anyway. After a commit with an unknown outcome, the write may be committed
-    again: facts stored by the first commit aren't applied twice.
+    A fact that the table refuses doesn't change the entry. The refusal is counted and raises an alarm; the
+    other writes of the commit are stored anyway. After a commit with an unknown outcome, the write may be
+    committed again: facts stored by the first commit aren't applied twice.
 
     Args:
         taker: the write does nothing if the entry has another taker.
@@ -206,7 +208,7 @@ def moving(
             entry = entry_of(row)
         except UnreadableRecordError:
             # Another version of the bot wrote the row. Raise an alarm for the operator, and don't block the
-            # rest of the commit.
+            # other writes of the commit.
             text = f"payment {id_} can't be read by this version: {', '.join(map(_word, facts))}"
             return (RaiseAlarm("payment_unverified", id_, text, now),)
         if before and entry == before[0].entry:
@@ -232,7 +234,8 @@ def opening(
 ) -> tuple[Entry, MovePayment]:
     """Apply the first facts to a new entry; return the entry, and the write that adds it to the store.
 
-    The commit is refused if another owner has the number. The write does nothing if the entry exists already.
+    The commit is refused if another owner's entry has the number. The write has no effect if the entry exists
+    already.
     """
     first = numbered(entry)
     planned = plan(first, facts, now)

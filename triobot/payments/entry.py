@@ -1,7 +1,7 @@
 """One payment in the ledger: the request, its progress, and the times of its duties.
 
-An entry contains everything about a payment: after a crash the entry alone defines what to do next. An entry
-is frozen; `ledger.move` returns the next entry. All times are wall milliseconds.
+An entry contains all data about a payment: after a crash, the next duties follow from the entry alone. An
+entry is frozen; `ledger.move` returns the next entry. All times are wall milliseconds.
 """
 
 from __future__ import annotations
@@ -78,21 +78,21 @@ class Entry:
 
     Attributes:
         id: a button's ``ref_id``; for an invoice, an internal number that is never sent.
-        item: the bought item, as a record of `triobot.seams.values`.
+        item: the bought item, as a text of `triobot.seams.values.encode_value`.
         text: the message's text; an edit has to repeat the text.
         owner: opaque key of the operation and conversation that requested the payment.
-        taker: recipient of the payment if it is captured now.
-        late: taker if the conversation ends before the capture.
+        taker: recipient of the payment if the payment is captured now.
+        late: the next taker if the conversation ends before the capture.
         epoch: number of restores of the store from a backup when the entry was created.
-        expires_at: when a conversation stops waiting; for an invoice, when paying becomes impossible.
+        expires_at: when the conversation stops waiting; for an invoice, when the user can no longer pay.
         revision: grows with every move; the store refuses a move from another revision.
         lost: whether the answer to a send was lost: the button may be on the screen twice, or without a known
             id.
         sent_at: earliest moment at which the user may have seen the button or invoice.
         hinted_at: time of the last callback, whatever its content.
         claimed_at: time of the last callback that may mean that the payment was paid.
-        claims: number of callbacks since the payment was certainly unpaid. Callbacks with a code in `UNTAKEN`
-            don't count.
+        claims: number of callbacks since the last time at which the payment was certainly unpaid. Callbacks
+            with a code in `UNTAKEN` don't count.
         tries: number of examinations since the last callback. Examinations caused by a start of the program
             or by a standstill don't count.
         hinted: whether a callback came since the last verify began.
@@ -100,14 +100,14 @@ class Entry:
         asked_at: when the last verify began.
         verify_said: answer of the last verify; None before the answer, and after an inquiry's first
             "verified".
-        seen_at: when the inquiry first said "verified", as long as no verify has said "verified".
+        seen_at: when an inquiry first said "verified"; None once a verify has said "verified".
         doubt_at: start of the last verify with a lost answer. This verify may still take effect for a while.
             None once the verify certainly captured nothing.
         clean_at: last moment at which certainly no paid money waited for its capture; the hour in which a
             verify can capture begins no earlier.
         clean: whether the last examination found the payment certainly unpaid.
         decline: a callback's code for a decline, not yet confirmed by an "error" of both verify and inquiry.
-        said: last retry or decline notice for the waiting conversation; None once outdated.
+        said: last retry or decline notice for the waiting conversation; None once the notice is outdated.
         captured: captured amount, according to the platform.
         failures: number of failures of the author's aside for the payment.
         ended_at: when the conversation stopped waiting.
@@ -115,11 +115,11 @@ class Entry:
         remove_failures: number of failed attempts to remove the button.
         redelivered: whether the author's code may have received the payment before.
         uncertain: whether the store was restored from a backup, and an earlier capture is possible.
-        held: whether the payment was captured before a restore: only an operator's request delivers the
-            payment.
+        held: whether the payment was captured before a restore. Such a payment is delivered only on an
+            operator's request.
         check_at, remove_at, deliver_at: due times of an examination, of the button's removal, and of the
             delivery.
-        warned: raised warnings about the payment's age that still apply.
+        warned: the warnings about the payment's age that were raised and still apply.
         blind_at: when the warning about missing answers was last raised.
         watched_at: start of the unbroken watch: the program's start, or the end of a standstill.
     """
@@ -183,7 +183,7 @@ class Entry:
 
     @property
     def verifiable(self) -> bool:
-        """Whether the payment has a number that the platform knows."""
+        """Whether the payment has an id that can be sent to the platform in a verify."""
         return self.kind == "button" or self.invoice_id is not None
 
     @property
@@ -196,13 +196,13 @@ class Entry:
         """Whether the message still has to be sent: it wasn't sent, or the outcome is unknown."""
         if self.state in ("prepared", "sending", "unsure"):
             return True
-        # A start of the program examines unclear payments, and so changes their state. In these states only
-        # an id or a callback shows that the user has the message.
+        # After a start of the program, unclear payments are examined, which changes their state. In these
+        # states only an id or a callback shows that the user has the message.
         named = self.message_id is not None or self.invoice_id is not None or self.hinted_at is not None
         return self.state in ("check", "verifying") and not named
 
     def may_be_given(self, *, uncertain: bool) -> bool:
-        """Return whether the aside that has the payment may still give the goods.
+        """Return whether the aside that got the payment may still give the goods.
 
         Args:
             uncertain: whether the aside received the payment as `Captured.uncertain`, from an operator.

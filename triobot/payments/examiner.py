@@ -1,7 +1,7 @@
 """Carries out the due duties of one payment, one after the other.
 
 The module waits only for the stored entries (`Entries`) and for the functions in `Hands`. So a simulation can
-run the module unchanged, and stop the module at any point, like a crash.
+use the module unchanged, and stop the code at any point, like a crash.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .schedule import Clock, due
 @final
 @guarded
 class Hands:
-    """The functions with effects beyond the store.
+    """The functions that act outside the store.
 
     Attributes:
         ask: sends a verify or inquiry; a failure is not raised, but returned as "unknown", like an unreadable
@@ -28,7 +28,7 @@ class Hands:
         remove: removes the button from the user's screen. Returns False on failure; None if a more urgent
             duty of the payment cancelled the attempt.
         deliver: starts the aside that gives the payment's item. The same transaction stores "delivered".
-            Returns False if no route takes the item.
+            Returns False if no route accepts the item.
     """
 
     ask: Callable[[Entry, Literal["verify", "inquire"]], Awaitable[PaymentAnswer]]

@@ -1,6 +1,6 @@
-"""Facts: the events in a payment's life, as values; the ledger's table has a name for each.
+"""Facts: the events in a payment's life, as values; each fact has a name in the ledger's table.
 
-The page `docs/ledger.md` has a sentence about each name.
+The page `docs/ledger.md` explains each name in a sentence.
 
 Facts come from the outbox, the platform's callbacks, the answers to verify and inquiry, the conversation,
 clocks, starts of the program, and operators.
@@ -130,7 +130,7 @@ class Hint:
     Attributes:
         code: a payCallback's code; None without a code.
         failed: whether the callback itself reports a failure, whatever its code means.
-        chat_id, message_id: place of the pressed button, according to the callback.
+        chat_id, message_id: chat and message of the pressed button, according to the callback.
         payer: user who pressed, according to the callback.
         charge_url: link for a top-up, according to the callback.
     """
@@ -214,12 +214,12 @@ def _is_proof(entry: Entry, now: int) -> bool:
     The interface doesn't define whether "verified" means paid or captured. Suppose that a verify between two
     such answers said "error". Then the verify had nothing to capture. Either the payment was captured, or the
     money went back before the verify, and the user paid again after the verify. Money goes back an hour after
-    the payment. So the second case is impossible if the verify came less than an hour after a moment at which
-    no money waited. The "error" itself proves that no money waited. So a second "error" always decides.
+    the payment. So the second case is impossible if the verify was sent less than an hour after a moment at
+    which no money waited. The "error" itself proves that no money waited. So a second "error" always decides.
 
-    A payment whose taker is "nobody" isn't verified. For this payment, "verified" proves a capture once
-    uncaptured money has gone back, and the user can't pay again. If the button can't be removed, a day of
-    such answers, without a callback, is the proof: nobody pays the same button every hour for a day.
+    A payment whose taker is "nobody" isn't verified. For such a payment, "verified" proves a capture once any
+    uncaptured money has gone back and the user can't pay again. If the button can't be removed, a day of such
+    answers, without a callback, is the proof: nobody pays the same button every hour for a day.
     """
     if entry.seen_at is None:
         return False
@@ -243,7 +243,8 @@ def over_at(entry: Entry) -> int | None:
     gone = entry.expires_at if entry.kind == "invoice" else entry.gone_at
     if gone is None or entry.ended_at is None:
         return None
-    # If a lost answer led to a second send, another button may exist, which can't be removed.
+    # If the message was sent a second time after a lost answer, another button may exist, which can't be
+    # removed.
     twice = BUTTON_LIFE if entry.lost and entry.kind == "button" else 0
     return max(gone, entry.ended_at, entry.claimed_at or 0) + AFTERLIFE + twice
 

@@ -38,11 +38,11 @@ from .table import Duty, Transition, When, find
 @final
 @guarded
 class Moved:
-    """A move of an entry. Store the new entry before carrying out any duty.
+    """A move of an entry. The caller must store the new entry before it carries out any duty.
 
     Attributes:
         fact: the fact's name in the table.
-        row: the row of the table that applied.
+        row: the row of the table for this state and fact.
         due: the duties due now. The entry's own fields contain these duties too, for a restart after a crash.
         alarms: alarms for the operator.
     """
@@ -65,7 +65,10 @@ class Moved:
 @final
 @guarded
 class Impossible:
-    """A fact that the table refuses. The entry stays unchanged; the caller counts the fact, with an alarm."""
+    """The refusal of a fact for which the table has no row.
+
+    The entry stays unchanged; the caller counts the fact, with an alarm.
+    """
 
     entry: Entry
     fact: FactName
@@ -83,7 +86,7 @@ _UNANSWERED: Final = frozenset({"inquire_unknown", "inquire_403", "inquire_seen"
 
 
 def move(entry: Entry, fact: Fact, now: int) -> Outcomes:
-    """Return the next entry after the fact happened at `now`, with the duties, alarms and notice. Pure."""
+    """Return the entry after the fact, which happened at `now`, with the duties, alarms and notice. Pure."""
     name = name_of(entry, fact, now)
     row = find(entry.state, name)
     if row is None or not _allowed(entry, name):
@@ -141,7 +144,7 @@ def _with_fact(entry: Entry, fact: Fact, name: FactName, now: int) -> Entry:
     match fact:
         case SendOk(message_id, invoice_id, twice):
             if entry.gone_at is not None and message_id not in (None, entry.message_id):
-                # The message was sent again, and the removed button belongs to the other message.
+                # The message was sent twice, and the removed button belongs to the other message.
                 entry = attrs.evolve(entry, gone_at=None, remove_failures=0)
             return attrs.evolve(
                 entry,
@@ -212,7 +215,9 @@ def _answered(entry: Entry, answer: PaymentAnswer, name: FactName, now: int) -> 
 
 
 def _anew(entry: Entry) -> bool:
-    """Return whether an inquiry's "verified" is the first, or the first since a verify said "error"."""
+    """Return whether an inquiry's "verified" is the first for this payment, or the first since a verify
+    said "error".
+    """
     return entry.seen_at is None or entry.verify_said == "error"
 
 
@@ -269,7 +274,7 @@ def _clocked(entry: Entry, name: FactName, now: int) -> Entry:
 
 
 def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
-    """Set the moments, doubts and duties that follow from the change of state."""
+    """Set the fields for moments, doubts and duties that follow from the change of state."""
     if after.taker != "conversation" and before.taker == "conversation":
         after = attrs.evolve(after, ended_at=now)
     if before.state == "delivered" and after.state == "verified":
@@ -318,7 +323,9 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
 def _with_duties(
     before: Entry, after: Entry, fact: Fact, name: FactName, due: tuple[Duty, ...], now: int
 ) -> tuple[Entry, tuple[Duty, ...]]:
-    """Set the due times of the duties; return the entry, and the duties that apply to the entry."""
+    """Set the due times of the duties; return the new entry, and those of the duties that apply to the
+    entry.
+    """
     done: list[Duty] = []
     if name in _EXAMINED or name in _UNANSWERED:
         after = attrs.evolve(
@@ -441,7 +448,7 @@ def _holds(when: When, before: Entry, after: Entry, fact: Fact, now: int) -> boo
 
 
 def _elsewhere(entry: Entry, hint: Hint) -> bool:
-    """Return whether a callback concerns a button that this bot didn't send for the payment.
+    """Return whether a callback is for a button that this bot didn't send for the payment.
 
     The user may have pressed a forwarded message, or a forger may know only the payment's number. If the
     message was sent twice, the bot sent both buttons. Without a message id, only the chat is compared.

@@ -36,7 +36,8 @@ _OWED: Final[tuple[AlarmKind, ...]] = (
     "captured_not_fulfilled",
     "granted_before_maybe",
 )
-# Alarms acknowledged automatically when a payment reaches this state or gets this fact.
+# For each state and fact: the alarms that are acknowledged automatically when a payment reaches the state or
+# gets the fact.
 _OVER: Final[Mapping[State | FactName, tuple[AlarmKind, ...]]] = {
     "verified": ("paid_maybe_unverified", "verify_refused", "paid_will_lapse", "lapsed_after_hint"),
     "settled": _OWED,
@@ -87,7 +88,8 @@ def writes_of(outcome: Moved | Impossible, now: int) -> Iterator[PutPayment | Ra
         yield _alarm("impossible_transition", outcome.entry, now, what)
         return
     entry = outcome.entry
-    # If no callback ever claimed that the payment was paid, the store keeps the row without its history.
+    # If no callback has claimed that the payment was paid, the store keeps only the last line of the
+    # payment's history.
     folds = outcome.fact == "life_over" and entry.claimed_at is None
     yield PutPayment(row_of(entry), outcome.fact, now, folds)
     for kind in outcome.alarms:
@@ -120,7 +122,9 @@ def alarm_of(kind: AlarmKind, entry: Entry, what: str = "") -> Alarm:
 
 
 def _both(entry: Entry) -> str:
-    """Return a text with the times of both payments if two may have been captured, else an empty text."""
+    """If two payments may have been captured, return a text with the times of both payments; otherwise
+    return "".
+    """
     known = [at for at in (entry.doubt_at, entry.verified_at, entry.hinted_at) if at is not None]
     if len(known) < 3 or entry.claims < 2:
         return ""

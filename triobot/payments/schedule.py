@@ -60,12 +60,14 @@ ON_SCREEN: Final[tuple[State, ...]] = ("prepared", "sending", "open", "unsure", 
 
 
 def pause(pauses: tuple[int, ...], tries: int, then: int) -> int:
-    """Return the pause after `tries` tries; `then` once `pauses` are used up."""
+    """Return element number `tries` of `pauses`, the pause after so many tries; `then` after more tries."""
     return pauses[tries] if tries < len(pauses) else then
 
 
 def next_check(entry: Entry, now: int) -> int:
-    """Return the time of the next examination, after an answer that decided nothing."""
+    """Return the time of the next examination, after an examination that didn't change the payment's
+    state.
+    """
     hinted = entry.hinted_at is not None and entry.tries < len(PAUSES)
     if not (hinted or not entry.clean):
         return now + distance(entry, now)
@@ -88,13 +90,15 @@ def rarely(entry: Entry, at: int, pause: int) -> int:
 
 
 def _fresh_at(entry: Entry, now: int) -> int:
-    """Return the latest of the moments, up to now, after which the user is likely to pay."""
+    """Return the latest moment before now after which the user is likely to pay."""
     known = (entry.made_at, entry.sent_at, entry.hinted_at, entry.ended_at)
     return max((at for at in known if at is not None and at <= now), default=now)
 
 
 def verify_by(entry: Entry) -> int:
-    """Return the end of the hour: before this moment, a verify still captures the money of a payment."""
+    """Return the end of the hour after `clean_at`: until then, a verify still captures the money of a
+    payment.
+    """
     return unpaid_until(entry) + WINDOW
 
 
@@ -151,11 +155,11 @@ def clock_set(entry: Entry, by: int, now: int) -> Entry:
     """Correct an entry after the clock was set.
 
     If the clock went forward while the program ran, the stored times of past events move along, so elapsed
-    times stay the same. Due times aren't moved: a duty is due if its time lies before the new time, and a
-    button's life is over if its end lies before the new time.
+    times stay the same. Due times and the end of a button's life aren't moved: the duty is due, or the
+    button's life is over, if the stored time lies before the new time.
 
-    If the clock went back, past and due times that now lie in the future move to `now`. The clock's error at
-    the stored times is unknown, and an early examination is better than a late examination.
+    If the clock went back, all past times and due times that now lie in the future are changed to `now`. The
+    clock's error at the stored times is unknown, and an early examination is better than a late examination.
     """
     moved: dict[str, Any] = {}
     for name in _HAPPENED if by > 0 else (*_HAPPENED, *_DUE):
@@ -175,7 +179,8 @@ def _hint(entry: Entry) -> tuple[int, Clock] | None:
         return None
     if unpaid_until(entry) >= claimed:
         return None
-    # When a callback comes late, a part of the hour is over. A minute is reserved for the verify itself.
+    # When a callback comes late, a part of the hour for the verify is over. A minute is reserved for the
+    # verify itself.
     return max(claimed + MINUTE, min(claimed + HINT_AGE, verify_by(entry) - BLIND)), "hint_age_30min"
 
 
@@ -206,7 +211,8 @@ def _unsettled(entry: Entry) -> tuple[int, Clock] | None:
 
 
 def _late(entry: Entry) -> tuple[int, Clock] | None:
-    # Usually the conversation gives up its payment. This fact is for a conversation that can't be revived.
+    # Usually the conversation gives up its payment. This fact is needed for a conversation that can't be
+    # revived.
     if entry.taker != "conversation" or entry.state not in ON_SCREEN:
         return None
     return entry.expires_at + MINUTE, "taker_gone"

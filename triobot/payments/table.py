@@ -1,4 +1,4 @@
-"""The payment table, as data: the next state, the duties and the alarms for each pair of state and fact.
+"""The payment table, as data: for each pair of state and fact, the next state, the duties and the alarms.
 
 The code (`ledger.move`), the property tests, the simulation and the documentation page all read these rows;
 no other copy exists. A pair of state and fact without a row is refused and counted, raises an alarm, and
@@ -67,9 +67,9 @@ class Transition:
     """The effect of one of `facts` on an entry in one of `states`.
 
     Attributes:
-        next: the next state; None: unchanged.
-        taker: the next taker; None: unchanged. Some values depend on the current taker. Below, "A replaces B"
-            means that A is the next taker if B is the current taker:
+        next: the next state; None: the state stays the same.
+        taker: the next taker; None: the taker stays the same. Some values depend on the current taker. Below,
+            "A replaces B" means that A is the next taker if B is the current taker:
 
             - "late": the entry's `late` replaces a conversation.
             - "last": the aside for the item replaces a conversation, for one last verify. If no verify is
@@ -287,7 +287,7 @@ TABLE: Final[tuple[Transition, ...]] = (
         ("verified",), ("no_handler",), outcome="handed_over", tell=(TellOperator("captured_without_taker"),)
     ),
     Transition(("delivered",), ("delivered",)),
-    # An aside has the payment, but can't continue with the current code.
+    # An aside got the payment, but can't continue with the current code.
     Transition(("delivered",), ("no_handler",), tell=(TellOperator("captured_but_parked"),)),
     Transition(("delivered",), ("settled",), "settled"),
     Transition(("delivered",), ("restart",), due=(Due("deliver"),)),
@@ -311,9 +311,9 @@ TABLE: Final[tuple[Transition, ...]] = (
     ),
     Transition(("mismatch",), ("taker_gone",)),
     Transition(("settled", "mismatch", *ENDED), ("restart", "restored")),
-    # --- a backup was restored: open payments may have been captured and granted after the backup. So the
-    # inquiry comes first. If the inquiry says "verified", the payment counts as captured before the restore,
-    # and needs an operator. An unpaid payment continues: no goods were given for it.
+    # --- a backup was restored: open payments may have been captured and granted after the backup. So an
+    # inquiry is sent before any verify. If the inquiry says "verified", the payment counts as captured before
+    # the restore, and needs an operator. An unpaid payment continues: no goods were given for it.
     Transition(UNPAID, ("restored",), "verifying", due=(*_INQUIRE, Due("remove", "ended_or_captured"))),
     Transition(
         ("verifying",),
@@ -329,10 +329,10 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition(
         ("verified",), ("restored",), outcome="handed_over", tell=(TellOperator("granted_before_maybe"),)
     ),
-    # The aside that has the payment continues, but no step of it may give goods any more.
+    # The aside that got the payment continues, but its steps may not give goods any more.
     Transition(("delivered",), ("restored",), tell=(TellOperator("granted_before_maybe"),)),
-    # --- the computer's clock. After a set-back, all stored times that lie in the future move to now. After a
-    # set-forward, the stored times of past events move along.
+    # --- the computer's clock. After the clock went back, all stored times that lie in the future are changed
+    # to now. After the clock went forward, the stored times of past events move along.
     Transition((*_LIVE, "verified", "delivered"), ("clock_set",)),
     # --- the aside that has the payment can't continue
     Transition(("verified", "delivered"), ("parked",), tell=(TellOperator("captured_but_parked"),)),

@@ -49,7 +49,8 @@ class OpenTicket:
             del self._register[self.id]
 
     def heard(self, entry: Entry) -> None:
-        """Replace `entry` by a durable entry with a higher revision, and wake the waiting code."""
+        """Replace the attribute `entry` by a durable entry of a higher revision, and wake the waiting code.
+        """
         if self.entry is None or entry.revision > self.entry.revision:
             self.entry = entry
             self._news.set()
@@ -65,7 +66,7 @@ class OpenTicket:
         return entry
 
     def has_news(self, since: int) -> bool:
-        """Whether `decided` returns a notice now, or waits for an examination."""
+        """Return whether `decided` has a notice to return now, or would wait for an examination."""
         return self.entry is not None and (_notice(self.entry, since) is not None or _is_examined(self.entry))
 
     @property
@@ -99,7 +100,7 @@ def _notice(entry: Entry, since: int) -> PaymentNotice | None:
 
 
 def _is_examined(entry: Entry) -> bool:
-    """Whether a callback's claim or decline is being examined.
+    """Return whether an examination of a callback's claim or decline is due soon or in progress.
 
     Only the first two examinations after a callback count: later examinations are too far in the future.
     """
@@ -109,7 +110,7 @@ def _is_examined(entry: Entry) -> bool:
 
 
 def captured_of(entry: Entry) -> Captured:
-    """Return a captured entry as `Captured`, for the code that gives the goods."""
+    """Convert a captured entry to `Captured`, for the code that gives the goods."""
     assert entry.state in CAPTURED
     return Captured(
         entry.id,

@@ -1,6 +1,6 @@
 """The webhook's answers, and the counters of refused requests.
 
-An answer is a status and a few bytes. No answer names the software or the bot.
+An answer is a status and a few bytes; it never names the software or the bot.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def try_later(seconds: int) -> Response:
 @final
 @guarded
 class Readiness:
-    """Whether the bot accepts and handles events, and the states behind the decision.
+    """Whether the bot accepts and handles events, and the states that decide this.
 
     Attributes:
         ready: whether ``/readyz`` answers 200; else 503.
@@ -56,8 +56,9 @@ class Readiness:
 
 
 def readiness_answer(readiness: Readiness) -> Response:
-    """Return 200 if ready, otherwise 503. The body of a 200 distinguishes a standby, which also accepts
-    events, from a working process.
+    """Return 200 if ready, otherwise 503.
+
+    The body of a 200 shows whether the process works or is a standby; both accept events.
 
     The answer omits the other states: behind a proxy every request comes from this computer, so strangers and
     the operator can't be distinguished.
@@ -82,7 +83,7 @@ class TrafficCounters:
         bad_framing: two different lengths, or another violation of HTTP.
         too_slow: an incomplete body at the time limit; each such body may be a lost event.
         truncated: the sender closed the connection in the middle of a body.
-        overloaded: too many bytes of bodies in memory; each refused request may be a lost event.
+        overloaded: the bodies in memory had too many bytes in all; each refused request may be a lost event.
         unanswered: the event is stored, but its 200 was not fully written.
     """
 

@@ -1,10 +1,10 @@
 """The webhook as a quart-trio application, alone or under a prefix of a site; and a hypercorn server for it.
 
-Quart dispatches each request to the single view, reads the body and writes the answer. `_Passage`, between
-the server and Quart, does three things that a view can't do. `_Passage` hides the path, which contains the
-secret, from Quart and from the server's access log. `_Passage` delays the sender's disconnect, since Quart
-would cancel the view in the middle of a commit. And `_Passage` checks whether the sender was still connected
-when the answer was written.
+Quart dispatches each request to the single view, reads the body and writes the answer. The class `_Passage`,
+between the server and Quart, does three things that a view can't do. `_Passage` hides the path, which
+contains the secret, from Quart and from the server's access log. `_Passage` delays the sender's disconnect,
+since Quart would cancel the view in the middle of a commit. `_Passage` also checks whether the sender was
+still connected when the answer was written.
 
 Within a site, the webhook remains a separate application, so that the site's limits and ``before_request``
 hooks can't refuse the platform.
@@ -108,7 +108,7 @@ def mount_endpoint(app: QuartTrio, prefix: str, find: FindEndpoint) -> None:
 
 def _declare_routes(app: QuartTrio, find: FindEndpoint) -> None:
     async def webhook(_: object = None) -> Response:
-        """Answer any request, also a request with an unknown method, for which Quart finds no route."""
+        """Answer any request, also a request with a method for which Quart has no route."""
         # Use the request object, not Quart's proxy: each access through the proxy costs ten calls.
         proxy: Any = request
         asked: Request = proxy._get_current_object()
@@ -123,7 +123,8 @@ def _declare_routes(app: QuartTrio, find: FindEndpoint) -> None:
             await endpoint.respond(passage, passage.path, asked.method, passage.framing)
         return passage.response()
 
-    # Not a blueprint: for blueprints, Quart searches hooks at three points of each request.
+    # A plain view and not a blueprint: for blueprints, Quart searches for hooks at three points of each
+    # request.
     for path in (HIDDEN_PATH, ALIVE_PATH, READY_PATH):
         app.add_url_rule(path, view_func=webhook, methods=_METHODS, provide_automatic_options=False)
     for status in (404, 405):
@@ -152,7 +153,7 @@ class _Passage:
         self._wanted = True
         self._left = self._cut = self._written = self._stayed = False
         self._whole = self._over = False
-        # These events are created only when a task waits, which is rare.
+        # These trio.Event objects are created only when a task waits, which is rare.
         self._until_whole: trio.Event | None = None
         self._until_over: trio.Event | None = None
         self._answer: answers.Response | None = None
@@ -163,7 +164,10 @@ class _Passage:
     # --- between the server and Quart
 
     async def receive(self) -> ASGIReceiveEvent:
-        """Return the next part of the body. A disconnect is reported only after the answer."""
+        """Return the next ASGI event with a piece of the body.
+
+        A disconnect is reported only after the answer.
+        """
         if not self._left:
             message = await self._receive()
             if message["type"] != "http.disconnect":
@@ -187,16 +191,17 @@ class _Passage:
             self._until_whole.set()
 
     async def send(self, message: ASGISendEvent) -> None:
-        """Send a part of Quart's answer to the server. Before the last part, wait for the end of a request
-        body that the endpoint left unread.
+        """Send one ASGI event of Quart's answer to the server.
+
+        Before the last event, wait for the end of a request body that the endpoint left unread.
         """
         if message["type"] == "http.response.start":
             if self._body_first:
                 await self._wait_for_whole()
-            # A disconnect follows the body in the server's queue, and after two passes of the scheduler Quart
-            # has read the disconnect. A check after the answer would be too late: a sender that opens a
-            # connection per request may read the answer and disconnect before the check. The sender's next
-            # equal event would then count as a repetition.
+            # A disconnect follows the body in the server's queue, and after two checkpoints Quart has read
+            # the disconnect. A check after the answer would be too late: a sender that opens a connection per
+            # request may read the answer and disconnect before the check. The sender's next equal event would
+            # then count as a repetition.
             await trio.lowlevel.checkpoint()
             await trio.lowlevel.checkpoint()
             self._stayed = not self._left
@@ -204,7 +209,7 @@ class _Passage:
         if message["type"] == "http.response.body":
             last = not message.get("more_body", False)
             if not last and not message["body"]:
-                return  # the part is empty, because the answer has no body
+                return  # the piece of the body is empty, because the answer has no body
         if last and self._closes and not self._body_first:
             await self._wait_for_whole()
         if self._answer is not None:
@@ -214,8 +219,8 @@ class _Passage:
             self._let_go()
 
     async def _wait_for_whole(self) -> None:
-        # Closing before the sender has written everything would reset the connection, and the sender would
-        # lose the answer.
+        # If the server closed the connection before the sender has written everything, the connection would
+        # be reset, and the sender would lose the answer.
         if not self._whole:
             self._until_whole = trio.Event()
             with trio.move_on_after(self._linger):
@@ -227,7 +232,7 @@ class _Passage:
             self._until_over.set()
 
     def end(self) -> None:
-        """Report to the endpoint whether the answer was written while the sender was connected."""
+        """Call the endpoint's `told`: was the answer written while the sender was connected?"""
         self._let_go()
         if self._told is not None:
             self._told(self._written and self._stayed)
@@ -262,9 +267,9 @@ class _Passage:
         """See `RequestExchange`.
 
         Args:
-            body_first: whether to discard the body before the answer is sent. Needed for senders that send
-                another request directly after the body: hypercorn drops a closing answer if more input
-                arrives before the answer is written.
+            body_first: whether to discard the body before the answer is sent. This is needed for senders that
+                send another request directly after the body: hypercorn drops an answer that closes the
+                connection if more input arrives before the answer is written.
         """
         self._wanted = False
         self._answer, self._closes = answer, unread
@@ -273,7 +278,7 @@ class _Passage:
         self._body_first = body_first and unread
 
     def response(self) -> Response:
-        """Return the view's answer. If the endpoint set no answer, nothing is sent."""
+        """Return the view's answer. If the endpoint set no answer, no answer is sent."""
         return _response_of(self._answer or answers.BAD_FRAMING, closes=self._closes and self._closable)
 
 
@@ -382,7 +387,7 @@ async def serve_stock(
     listeners = await open_listeners(binds, backlog=limits.backlog)
     addresses = [address_of(listener, secured=certificate is not None) for listener in listeners]
     config = Config()
-    # Pass open sockets to hypercorn: `open_listeners` alone handles a socket path's owner and mode.
+    # Pass open sockets to hypercorn: only `open_listeners` sets the owner and the mode of a Unix socket.
     config.bind = [f"fd://{listener.socket.detach()}" for listener in listeners]
     config.certfile, config.keyfile = certificate, key or certificate
     config.accesslog = ACCESS if ACCESS.isEnabledFor(logging.INFO) else None

@@ -1,7 +1,7 @@
 """The webhook's endpoint: checks each request, passes the event to the inbox, and answers.
 
 The order of the checks: the secret, the method, the length in the headers, the framing, the body, the event.
-Any request without the right secret gets the same 404, before a byte of its body is read.
+Every request without an accepted secret gets the same 404, before a byte of its body is read.
 
 Two more pages, ``/healthz`` and ``/readyz``, are for the process's supervisor. There are no pages for the
 operator's commands, since strangers reach this port.
@@ -116,8 +116,8 @@ class Endpoint:
         await exchange.refuse(answer, unread=framing.unread, linger=self._limits.linger_seconds)
 
     async def _take_in_turn(self, exchange: RequestExchange, framing: RequestFraming) -> None:
-        # An unknown length counts as the limit: many long bodies at once must not exceed the memory for
-        # bodies.
+        # A body of unknown length is counted with the largest length: many long bodies at once must not
+        # exceed the memory for bodies.
         size = self._limits.body_bytes if framing.length is None else framing.length
         if self._in_hand + size > self._limits.bodies_bytes:
             self._traffic.overloaded += 1
@@ -146,7 +146,9 @@ class Endpoint:
             await self._cut_short(exchange, reading, framing)
 
     async def _cut_short(self, exchange: RequestExchange, why: CutShort, framing: RequestFraming) -> None:
-        """Count a request without a whole body, and refuse the request if the sender is still connected."""
+        """Count a request with an incomplete body, and refuse the request if the sender is still
+        connected.
+        """
         match why:
             case "too long":
                 self._traffic.too_long += 1
@@ -158,7 +160,7 @@ class Endpoint:
                 async with self._given_up:
                     if self._given_up.statistics().tasks_waiting:
                         await trio.sleep(_GIVEN_UP_EVERY)
-                # The connection doesn't linger: the sender has had enough time.
+                # Close the connection without a linger time: the sender has had enough time.
                 await exchange.refuse(answers.TOO_SLOW, unread=True, linger=0)
             case "truncated":
                 self._traffic.truncated += 1
@@ -187,5 +189,7 @@ class Endpoint:
 
 
 def endpoint_of(endpoints: Sequence[Endpoint], path: str) -> Endpoint:
-    """Return the endpoint with the secret in `path`, or the first endpoint."""
+    """Return the endpoint that accepts the secret in `path`; without such an endpoint, return the first
+    endpoint.
+    """
     return next((one for one in endpoints if one.accepts(path)), endpoints[0])

@@ -33,7 +33,7 @@ class RequestExchange(Protocol):
         ...
 
     async def answer(self, answer: Response, told: Callable[[bool], None]) -> None:
-        """Send an answer, after `read`.
+        """Send an answer; called after `read`.
 
         Args:
             told: called with True if the sender was connected when the kernel got the answer, else with
@@ -48,7 +48,8 @@ class RequestExchange(Protocol):
 
         Args:
             unread: whether a part of the body may be unread; if so, the connection is closed.
-            linger: seconds during which further received bytes are discarded.
+            linger: seconds for which further received bytes are read and discarded before the connection is
+                closed.
             body_first: whether to discard the body before the answer is sent.
         """
         ...
@@ -61,8 +62,8 @@ class RequestFraming:
 
     Attributes:
         content_type: received content type; may be empty.
-        length: the body's length in bytes; None if no header names the length.
-        conflicting: whether the headers name two lengths or an unreadable length.
+        length: the body's length in bytes; None if no header contains the length.
+        conflicting: whether the headers contain two different lengths, or a length that can't be parsed.
         unread: whether a part of the body may be unread.
     """
 

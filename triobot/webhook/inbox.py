@@ -4,14 +4,15 @@ When `Inbox.accept` returns, the event is stored, and the dispatcher has the eve
 in the order of the store's rows. An unreadable body is stored unchanged and answered 200, since the platform
 would only repeat the same bytes. This module is independent of HTTP: `endpoint` maps an outcome to a status.
 
-Each completed answer is recorded in the store. The reason: the platform repeats an event without an answer,
-but users also send the same text twice. An equal event counts as a repetition only if the earlier event's 200
-was not fully written. So the record must survive the process, and is made right after the answer.
+The inbox stores the fact that a 200 was fully written, because the platform repeats an event without an
+answer, but users also send the same text twice. An equal event counts as a repetition only if the earlier
+event's 200 was not fully written. So this fact must survive a kill of the process, and is noted right after
+the answer.
 
-The record follows the answer, so a kill between the two loses the record. In the worst case the user then
-sends the same text again within a minute, and this second message counts as a repetition. If the answer
-followed the record, a kill between the two would lose the answer. The platform would then repeat an event
-that counts as answered, and the event would be handled twice.
+If the process is killed between the answer and the note, the note is lost. In the worst case the user then
+sends the same text again within a minute, and this second message counts as a repetition. If the note were
+written before the answer, a kill between the two would lose the answer. The platform would then repeat an
+event that is noted as answered, and the event would be handled twice.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ _QUIET_SECONDS: Final = 60.0
 @final
 @frozen
 class EventStored:
-    """The event is in the store, now or since an earlier delivery. Answer 200, then call `Inbox.answered`
-    with this outcome.
+    """Outcome: the event is in the store, since now or since an earlier delivery.
+
+    Answer 200, then call `Inbox.answered` with this outcome.
 
     Attributes:
         repeated: whether the store already had the event. The dispatcher doesn't get a repetition.
@@ -67,7 +69,8 @@ Outcome: TypeAlias = EventStored | NotStored
 
 
 class Admits(Protocol):
-    """The inbox's interface to a store, or to a forwarder to the process that has the store.
+    """The methods that the inbox calls: of a store, or of an object that inserts events into another
+    process's store.
 
     Raises, from every method that waits: as `triobot.store.Store`.
     """
@@ -88,7 +91,7 @@ class Admits(Protocol):
         ...
 
     def note_answered(self, key: str) -> None:
-        """Record that the 200 of a delivery was fully written; see `triobot.store.Store.note_answered`."""
+        """Note that the 200 of a delivery was fully written; see `triobot.store.Store.note_answered`."""
         ...
 
     async def check(self) -> None:
@@ -111,7 +114,7 @@ class InboxStatistics:
         over_quota_chat: refused, because too many events of the chat were waiting.
         over_quota_whole: refused, because too many events of all chats were waiting.
         unwritable: refused, because the store could not write.
-        unstorable: refused, because no store can save such a value.
+        unstorable: refused, because the event contains a value that no store can save.
         undelivered: stored, but the dispatcher raised an error; the events remain in the backlog.
     """
 
@@ -136,7 +139,7 @@ class _BeingStored:
         self.stored = False
 
     def end(self, *, stored: bool) -> None:
-        """Record the result, and wake the waiting deliveries."""
+        """Set the result, and wake the waiting deliveries."""
         self.stored = stored
         self.over.set()
 
@@ -154,11 +157,12 @@ class Inbox:
 
     Attributes:
         alarm: called when the inbox is half full, and when the store can't write.
-        early: stores an event together with its consequences; None: the event is stored alone.
-        shared: whether other processes accept the same events. If so, the endpoint refuses an event whose
+        early: the early door, which stores an event together with other writes; None: the event is stored
+            alone.
+        shared: whether other processes accept the same events. If so, the endpoint refuses an event if the
             sender has disconnected: another process may have accepted, answered and forgotten the event.
         deliver: the dispatcher's callback, called with each new durable event in the order of the rows'
-            `seq`; must be quick and must not raise. None: another part reads the events from the store.
+            `seq`; must be quick and must not raise. None: another task reads the events from the store.
     """
 
     def __init__(
@@ -190,16 +194,17 @@ class Inbox:
 
         The dispatcher gets an event at most once: for an event that the store already has, `accept` only
         returns `EventStored`. If an event with the same key is being stored, the call waits for the result.
-        Otherwise this event could be answered before the other delivery is stored, and the other delivery
-        would then count as a new event. A store's failure is an outcome, not an exception.
+        Without the wait, this event could be answered before the other delivery is stored, and the other
+        delivery would then count as a new event. A store's failure is an outcome, not an exception.
 
         Args:
             content_type: the request's header, or empty.
             body: raw body of the request; the caller limits its length.
             event: the decoded event, if the caller has decoded it.
 
-        Cancellation: *ambiguous*: the store may have the event; the dispatcher still gets a stored event. The
-        event counts as not answered, so the event's next delivery counts as a repetition.
+        Cancellation: *ambiguous*: the store may have the event; the dispatcher still gets a stored event.
+        After a cancellation, the event counts as not answered, so the event's next delivery counts as a
+        repetition.
 
         Platform: section 2.2.
         """
@@ -267,15 +272,15 @@ class Inbox:
         return coming.stored
 
     def answered(self, taken: EventStored) -> None:
-        """Record that the event's 200 was fully written. Never waits."""
+        """Note in the store that the event's 200 was fully written. Never waits."""
         if taken.key is not None:
             self._store.note_answered(taken.key)
 
     async def run(self) -> None:
         """Check the store every two seconds while the store can't write; run until cancelled.
 
-        Without the check, the recovery could go unnoticed: a proxy that obeys ``/readyz`` sends no more
-        events.
+        Without the check, the inbox might not detect the recovery: a proxy that obeys ``/readyz`` sends no
+        more events.
         """
         while True:
             await self._failed.wait()
@@ -297,7 +302,7 @@ class Inbox:
         """Whether less than a quarter of the quota is used.
 
         The inbox raises an alarm when half of the quota is used, and no further alarm until the inbox has
-        been roomy. So a level that varies around a half raises one alarm.
+        been roomy. So if the number of events varies around a half, only one alarm is raised.
         """
         return self._store.statistics().inbox_bytes * 4 < self._quota.bytes_in_all
 

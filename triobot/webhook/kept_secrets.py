@@ -21,8 +21,9 @@ FORMER_SECRET: Final = "former_webhook_secret"
 
 
 async def webhook_secrets(given: Secret | None, store: Store, now: int) -> tuple[Secrets, Sequence[int]]:
-    """Return the accepted secrets of the webhook: `given`, or else the store's. Generate a secret if the
-    store has no secret.
+    """Return the accepted secrets of the webhook: `given`, or the store's secrets if `given` is None.
+
+    Generate a secret if the store has no secret.
 
     Returns:
         The secrets, and the time until which each former secret is accepted. If `given` is used, there are no
@@ -38,7 +39,7 @@ async def webhook_secrets(given: Secret | None, store: Store, now: int) -> tuple
 
 
 async def renew_webhook_secret(store: Store, until: int) -> None:
-    """Store a new secret. Earlier secrets are accepted until `until` at most.
+    """Store a new secret. The present secret is accepted until `until`.
 
     A second renewal neither prolongs nor deletes the former secrets, because the platform may still use these
     secrets.

@@ -1,4 +1,4 @@
-"""Every limit of the webhook, in one value.
+"""All limits of the webhook, in one class.
 
 Three limits apply to received data: `body_bytes` for one body, `bodies_bytes` for all bodies in memory, and
 `connections`. Accepted events are limited by the store's `Quota`.
@@ -33,11 +33,11 @@ class Limits(ServingLimits):
             body is answered 408.
         bodies_bytes: largest number of bytes of all bodies in memory together. A body counts from its headers
             until its answer. Further requests are answered 503.
-        linger_seconds: after a refusal, the time during which the bot still reads and discards the rest of
-            the request. So a sender that writes everything before it reads also gets the refusal.
+        linger_seconds: the time after a refusal for which the bot reads and discards further bytes of the
+            request. So a sender that writes its whole request before it reads also gets the refusal.
         retry_seconds: value of the ``Retry-After`` header of a 503.
-        send_bytes: approximate number of bytes of unread answers that the kernel buffers for one sender, or
-            None.
+        send_bytes: approximate number of bytes of unread answers that the kernel buffers for one sender; None
+            for the system's default.
         backlog: length of the kernel's queue of connections that are not accepted yet.
 
     Raises:
@@ -45,7 +45,7 @@ class Limits(ServingLimits):
     """
 
     body_bytes: int = 1024 * 1024
-    # hypercorn allows 5 s for a request line. Uploads never use the webhook, so 10 s is plenty.
+    # hypercorn allows 5 s for a request line. Large uploads never use the webhook, so 10 s is plenty.
     body_seconds: float = 10.0
     bodies_bytes: int = 64 * 1024 * 1024
     retry_seconds: int = 5
@@ -62,10 +62,10 @@ class Limits(ServingLimits):
 
     @staticmethod
     def read(values: Mapping[str, str]) -> Limits:
-        """Parse limits as people write them: numbers, ``none`` for an optional limit, lists with commas.
+        """Parse limits from texts: numbers, ``none`` for an optional limit, lists with commas.
 
         Args:
-            values: texts by the limits' names; other limits have their defaults.
+            values: for each limit's name, its text; limits without a text have their defaults.
 
         Raises:
             ConfigError: a name is not a limit's name, or a value is invalid.

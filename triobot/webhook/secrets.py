@@ -24,7 +24,7 @@ from ..seams.values import reading
 _SHAPE: Final = re.compile(r"[A-Za-z0-9_-]{22,512}", re.ASCII)
 _RULE: Final = "a webhook secret must be 22 to 512 random letters, digits, - or _ (at least 128 bits)"
 
-# A person may choose "aaaa...", which has the right shape. A random secret of 22 characters has fewer than
+# A person may choose "aaaa...", which has enough characters. A random secret of 22 characters has fewer than
 # eight different characters about once in 10**12.
 _FEWEST_DIFFERENT: Final = 8
 
@@ -119,7 +119,9 @@ def webhook_address(public_base: str, secrets: Secrets) -> str:
 
 @reading("what the store keeps of the webhook's former secrets")
 def read_former(kept: str) -> list[tuple[str, int]]:
-    """Parse the store's text of former secrets: each secret, with the time until which it is accepted."""
+    """Parse the store's text of former secrets; return each secret with the time until which the secret
+    is accepted.
+    """
     words = kept.split()
     return [(secret, int(until)) for secret, until in zip(words[::2], words[1::2], strict=True)]
 

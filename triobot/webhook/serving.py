@@ -1,4 +1,4 @@
-"""Serves the webhook on triobot's own listener."""
+"""Serves the webhook with triobot's own HTTP listener."""
 
 from __future__ import annotations
 
