@@ -1,9 +1,9 @@
 """The platform's client over HTTP: `PlatformClient`, usable without the rest of triobot.
 
 Suggested reading order: `platform` (the client), `terms` (common rules of all requests, and the meaning of
-failures), `address`, `posted` (requests over connections of `triobot.http`). The other modules use httpx, for
-files and for transports of other libraries: `carried`, `exchange` (one request), `upload` (outgoing files),
-`media` and `media_address` (incoming files).
+failures), `address`, `posted` (requests over connections of `triobot.http`). The other modules send files and
+use other libraries' transports, through httpx: `carried`, `exchange` (one request), `upload` (outgoing
+files), `media` and `media_address` (incoming files).
 
 The client retries, orders, paces, stores and logs nothing.
 """

@@ -20,7 +20,8 @@ IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _HOST: Final = re.compile(r"[a-z0-9_.\-]{1,253}", re.ASCII)
 
-# Rejects every form that httpx or a server's library would correct or interpret differently.
+# The pattern rejects each form of a host that httpx or a server's library would correct or interpret
+# differently.
 _BASE: Final = re.compile(
     r"(?P<scheme>https?)://(?P<user>[^/?#]*@)?"
     r"(?P<host>[a-z0-9_.\-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::(?P<port>[0-9]{1,5}))?"
@@ -33,7 +34,7 @@ _PORTS: Final = {"https": 443, "http": 80}
 @final
 @guarded
 class BaseUrl:
-    """The platform's base URL, checked.
+    """The platform's base URL, which has been checked.
 
     Attributes:
         host: in lower-case ASCII, without a dot at the end.

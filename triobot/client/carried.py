@@ -1,8 +1,8 @@
 """The part of the client that uses httpx: files, and operations over another library's transport.
 
-The client imports this module, and so httpx, before it sends the first file. Until then, `posted` sends the
-operations without files. A client with a given transport, or without `triobot.http`, imports this module at
-once.
+The client imports this module, and so httpx, before it sends the first file. Before the first file, `posted`
+sends all operations. A client that was made with a transport, or without `triobot.http`, imports this module
+at once.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Carrier:
             try:
                 answer = await self._post(request.path, edges.content_type, body, patience)
             except Exception:
-                # A transport may have wrapped the body's own error.
+                # A transport may have wrapped the error that the body raised.
                 if body.failure is not None:
                     raise body.failure from None
                 raise

@@ -4,8 +4,8 @@ Failures are raised as triobot's errors. Requests are passed directly to the tra
 `httpx.AsyncClient`: no redirects, no cookies, no environment variables, no changed headers.
 
 A failure's meaning depends on the progress of the request (`RequestProgress`). If no byte can have left this
-computer, repeating is safe. Otherwise the platform may have acted. If the progress is unknown, the request
-counts as sent.
+computer, repeating is safe. Otherwise the platform may have acted. If the progress is unknown, the request is
+treated as sent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .terms import (
 # Errors that transports raise for a failure of the connection or of the other side, not for bugs.
 FAILURES: Final = (httpx.TransportError, OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
-# Long enough to close a socket; closing doesn't wait for the other side.
+# Time limit for closing a socket; closing doesn't wait for the other side.
 _CLOSING_SECONDS: Final = 2
 
 # Errors raised before a connection exists, or for a request that can't be written.
@@ -55,8 +55,8 @@ class RequestProgress:
     """Progress of one request, as far as its transport reports it.
 
     Attributes:
-        may_have_left: whether a byte of the request may have left this computer. True from the start if the
-            transport reports no steps; otherwise True once the headers are about to be written.
+        may_have_left: whether a byte of the request may have left this computer. Always True if the transport
+            reports no steps; otherwise True once the transport is about to write the headers.
         fresh: whether a new connection was made for the request, and the request isn't sent yet.
         before: called right before the request is sent; an exception stops the request.
     """
@@ -66,10 +66,12 @@ class RequestProgress:
     before: Callable[[], None] | None = None
 
     def step(self, event: str, *, tunnel: bool) -> None:
-        """Record a step that the transport reports, such as ``connection.connect_tcp.started``.
+        """Update the progress by a step that the transport reports, such as
+        ``connection.connect_tcp.started``.
 
         Args:
-            tunnel: whether the step belongs to the request for a tunnel through a proxy, not to our request.
+            tunnel: whether the step belongs to the request that asks a proxy for a tunnel, and not to the
+                operation's request.
         """
         part, _, rest = event.partition(".")
         self.fresh = rest.endswith(".complete") and not part.startswith("http")
@@ -109,9 +111,9 @@ class WholeBody(httpx.AsyncByteStream):
 
 @final
 class Patience:
-    """A limit on the time without progress. Each progress moves the deadline of a cancel scope.
+    """A limit on the time without progress. At each progress, the deadline of a cancel scope is moved.
 
-    httpx's own timeouts aren't used: only its socket transport applies them.
+    httpx's own timeouts aren't used, because only httpx's own transport obeys these timeouts.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -119,7 +121,7 @@ class Patience:
         self.scope = trio.CancelScope()
 
     def renew(self, most: float = math.inf) -> None:
-        """Record progress: move the deadline to `seconds` from now, but not beyond `most`."""
+        """Move the deadline to `seconds` from now, but not beyond `most`; called at each progress."""
         self.scope.deadline = min(trio.current_time() + self.seconds, most)
 
     def pause(self) -> None:
@@ -176,7 +178,7 @@ async def exchange(
 async def send(
     transport: httpx.AsyncBaseTransport, request: httpx.Request, progress: RequestProgress
 ) -> httpx.Response:
-    """Send a request and wait for the head of its answer; update `progress` on the way."""
+    """Send a request and wait for the head of its answer; meanwhile, update `progress`."""
     handover = trio.CancelScope()
     with handover:
 
@@ -196,7 +198,8 @@ async def send(
 
 @asynccontextmanager
 async def reading(response: httpx.Response) -> AsyncGenerator[AsyncIterator[bytes], None]:
-    """Yield the pieces of a body; at the block's end the connection is returned to the pool or closed.
+    """Return an iterator over the pieces of a body for the block; at the block's end, return the
+    connection to the pool or close it.
 
     The transports' streams are nested generators. If a half-read stream is only closed, the inner generators
     are left to the garbage collector. So the stream is read once more in a cancelled scope: the cancellation

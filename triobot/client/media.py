@@ -1,7 +1,7 @@
 """Incoming files, fetched from addresses in events.
 
-Anyone who knows the webhook's address can forge an event. So this module checks a file's address and size,
-and uses at most the ending of a file's name. The token is never sent. `media_address` has the rules for
+Anyone who knows the webhook's address can forge an event. So this module checks a file's address and size. Of
+the file's name, it uses at most the ending. The token is never sent. `media_address` has the rules for
 domains and IP addresses.
 """
 
@@ -31,13 +31,14 @@ OPERATION: Final = "download"
 
 _AT_ONCE: Final = 4
 _ADDRESSES: Final = 4
-# Limit for one address of a host, so that an unreachable address leaves time for the next address.
+# Time limit for connecting to one address of a host, so that time for the next address is left if an address
+# is unreachable.
 _CONNECT_SECONDS: Final = 5
 # A download may take an hour. A longer download must average `_SLOWEST` bytes a second since its start.
 _LONGEST: Final = 3600
 _SLOWEST: Final = 16 * 1024
-# Endings that a desktop opens in a viewer or a player. Any other ending is removed from a saved file's name,
-# so a click on a sender's "invoice.exe" or "report.html" doesn't run the file.
+# Endings of files that a desktop opens in a viewer or a player. Any other ending is removed from a saved
+# file's name, so a click on a sender's "invoice.exe" or "report.html" doesn't run the file.
 _SUFFIXES: Final = frozenset(
     {".jpg", ".jpeg", ".png", ".gif", ".webp", ".heic"}
     | {".mp4", ".m4v", ".mov", ".webm", ".mkv", ".3gp"}
@@ -48,14 +49,14 @@ _SUFFIXES: Final = frozenset(
 
 @final
 class MediaFetcher:
-    """Fetches files from allowed addresses, over another transport than the operations."""
+    """Fetches files from allowed addresses, over a transport of its own."""
 
     def __init__(self, terms: Terms, transport: httpx.AsyncBaseTransport | None) -> None:
         self._domains = allowed_domains(terms.base, terms.hosts)
         self._trusted_network = terms.base.trusted_network
         self._resolves = transport is None
-        # No keep-alive: here the pool identifies connections only by IP address. A connection made for one
-        # host name must not serve another host name with the same address.
+        # No keep-alive: here the pool identifies connections only by IP address, and a connection that was
+        # made for one host name must not be used for another host name with the same address.
         limits = httpx.Limits(max_connections=_AT_ONCE, max_keepalive_connections=0)
         self.transport = transport or httpx.AsyncHTTPTransport(verify=client_context(), limits=limits)
         self._slots = trio.CapacityLimiter(_AT_ONCE)
@@ -132,7 +133,8 @@ def check_media_url(text: str, *, domains: Collection[str], trusted_network: boo
     """Check a file's address before any look-up, more strictly than httpx does.
 
     Raises:
-        RemoteProtocolError: the address is not allowed. The sender's fault; repeating never helps.
+        RemoteProtocolError: the address is not allowed. The sender of the event is at fault; a repetition
+            never helps.
     """
     try:
         url = httpx.URL(text)
@@ -188,7 +190,7 @@ def _too_large(limit: int) -> RemoteProtocolError:
 
 
 class _Named:
-    """Pieces of a body; a connection's failure is raised as NotDeliveredError."""
+    """Iterator over the pieces of a body that raises a connection's failure as NotDeliveredError."""
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         self._pieces = pieces

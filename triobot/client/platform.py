@@ -61,8 +61,8 @@ async def _close(transports: AsyncExitStack) -> None:
 class PlatformClient:
     """A client of the platform that performs each operation once.
 
-    Use the client with ``async with``. The client implements `triobot.seams.outbox.Platform`. Retries, order
-    and pace are the outbox's work, not the client's. Redirects are never followed, and the token is sent to
+    Use the client with ``async with``. The client implements `triobot.seams.outbox.Platform`. The outbox, not
+    the client, retries, orders and paces operations. Redirects are never followed, and the token is sent to
     the base URL's origin only.
 
     Environment variables such as HTTP_PROXY and SSL_CERT_FILE are **not** read. For a proxy, pass
@@ -76,9 +76,9 @@ class PlatformClient:
         transport: httpx transport of the operations; closed with the client. None: operations use connections
             of `triobot.http`, and files use httpx's own transport. Without `triobot.http`, operations use
             httpx's own transport, too.
-        media_transport: transport of downloads. A transport of yours must itself check the IP addresses that
-            it connects to. The other rules for downloads still apply, and the transport never gets the token.
-            None: a transport that connects to checked addresses only.
+        media_transport: transport of downloads. If you pass a transport, it must itself check the IP
+            addresses that it connects to. The client still applies the other rules for downloads, and never
+            passes the token to this transport. None: a transport that connects to checked addresses only.
         lent: whether the given transports stay open, because other clients share them.
         allow_insecure: whether to accept ``http://`` to another computer; for a trusted network only.
         media_hosts: further domains from which files may be downloaded, with all names below these domains.
@@ -91,8 +91,8 @@ class PlatformClient:
             shape, without its content. Must be quick, and must not raise.
         certain: returns the number of seconds for which the process certainly still owns its store. Called
             right before a request is sent, since the process may have been suspended while the request waited
-            for a connection. If the result is 0, nothing is sent, and NotDeliveredError is raised. With a
-            transport of yours that reports no steps, the function isn't called.
+            for a connection. If the result is 0, nothing is sent, and NotDeliveredError is raised. The
+            function isn't called if you pass a transport that reports no steps.
 
     Raises:
         ConfigError: an argument is invalid.
@@ -164,7 +164,9 @@ class PlatformClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close all connections. Leaving the ``async with`` does the same; a second call does nothing.
+        """Close all connections.
+
+        The end of the ``async with`` block does the same. A second call does nothing.
 
         Cancellation: *forceful*: the connections are closed anyway.
         """
@@ -181,8 +183,8 @@ class PlatformClient:
         is unreadable or doesn't arrive. The `Sent` then has no id. Likewise, any 2xx status is enough for
         every other operation without a result in the body. For an operation with a result in the body, an
         unreadable 2xx answer counts as an unknown outcome, because the platform may have performed the
-        operation. If the answer's head breaks off after the status, the status decides. With a transport of
-        yours, the outcome is unknown in that case, because the transport doesn't report the status.
+        operation. If the answer's head breaks off after the status, the status decides. If you pass a
+        transport, the outcome is unknown in this case, because the transport doesn't report the status.
 
         Raises:
             LocalProtocolError: the operation can't be sent, its file can't be read, or its file changed while
@@ -217,8 +219,8 @@ class PlatformClient:
                 unnoticed.
 
         Returns:
-            The request. None for an operation with a file, and for every operation over another library's
-            transport: only `perform` can send such an operation.
+            The request. The request; None for an operation with a file, and for every operation over another
+            library's transport: only `perform` can send these operations.
 
         Raises:
             LocalProtocolError: as `perform`.
@@ -271,8 +273,8 @@ class PlatformClient:
 
         Raises:
             LocalProtocolError: the media has no descriptor. Your program's fault.
-            RemoteProtocolError: the address or the file breaks these rules. The sender's fault; repeating
-                never helps.
+            RemoteProtocolError: the address or the file breaks these rules. The sender of the file is at
+                fault; a repetition never helps.
             RefusedError: the answer was not 200.
             NotDeliveredError: the connection failed, or made no progress. Safe to repeat.
             OSError: your disk's own error, unchanged.
@@ -313,7 +315,7 @@ class PlatformClient:
         if self._carrier is None:
             self._carrier = self._make_carrier()
             for one in self._carrier.closes:
-                opened.push_async_exit(one)  # our own transports need no opening
+                opened.push_async_exit(one)  # triobot's own transports need no opening
         return self._carrier
 
     def _check_open(self) -> AsyncExitStack:
@@ -332,5 +334,5 @@ def _check_token(token: str | Secret) -> Secret:
 
 
 def _fits_header(token: object) -> bool:
-    # An unset environment variable is None, in spite of the type.
+    # The value of an unset environment variable is None, in spite of the parameter's type.
     return isinstance(token, str) and _HEADER_SAFE.fullmatch(token) is not None

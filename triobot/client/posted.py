@@ -1,7 +1,7 @@
 """Sends operations as forms over connections of `triobot.http`, without httpx.
 
-This module needs `triobot.http`. With this module, the caller's task sends the request. Without this module,
-the outbox starts a separate task (a courier) for each operation.
+This module needs `triobot.http`. With this module, the caller's task sends the request. Otherwise, the outbox
+starts a separate task (a courier) for each operation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..wire.encode import FORM_TYPE, encode_operation_form
 from ..wire.operations import Operation
 from .terms import LARGEST_ANSWER, Reply, Terms, broken_off, cut_off, not_connected, retry_after_of, stalled
 
-# Errors for failures of the connection or the other side, not for our own bugs.
+# Errors for failures of the connection or the other side, not for triobot's bugs.
 _FAILURES: Final = (NoConnectionError, MalformedError, OSError, *LOST)
 
 R = TypeVar("R")
@@ -31,7 +31,7 @@ class Forms:
     """Encodes each operation as a whole HTTP request: the head, and a form with the operation's fields.
 
     Args:
-        read: returns the result of an answer.
+        read: returns the operation's result for the platform's answer.
     """
 
     def __init__(
@@ -108,7 +108,8 @@ class PostedForm(Generic[R]):
                     self._drop()
                     if fresh:
                         raise NoConnectionError(f"it ended at once: {error.__cause__}") from error
-                    # The platform had closed the idle connection, so nothing was sent: use another one.
+                    # The platform had closed the idle connection, so nothing was sent: use another
+                    # connection.
                     connection = None
         except _FAILURES as error:
             self._drop()

@@ -1,7 +1,7 @@
-"""Common rules of a client's requests, over `triobot.http` (`posted`) and through httpx (`carried`).
+"""Common rules for a client's requests over `triobot.http` (`posted`) and through httpx (`carried`).
 
-The rules define the address and the headers of requests. The rules also decide, by the answer or the failure,
-whether an operation may have taken effect.
+The rules define the address and the headers of requests. The rules also decide whether an operation may have
+taken effect, given the answer or the failure.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Terms:
     Attributes:
         hosts: further domains that files may come from, besides the platform's own.
         slots: limits the number of requests at a time.
-        patience, certain: see `PlatformClient`.
+        patience, certain: as in `PlatformClient`.
     """
 
     base: BaseUrl
@@ -73,8 +73,8 @@ class Terms:
     def without_token(self, body: bytes) -> bytes:
         """Return an answer's body with the token masked, since parts of the body go into errors.
 
-        An error page may show the request, and so the token. A token shorter than usual is a test's token,
-        and isn't masked: such a token could be a part of any word.
+        An error page may contain the request, and so the token. A token that is shorter than usual is a
+        test's token, and isn't masked: any word could contain such a token.
         """
         token = self._token_bytes
         # `find` is faster than `in`, which first tries to convert `token` to an integer.
@@ -110,10 +110,10 @@ def _verdict(operation: str, what: str, may_have_left: bool) -> Failure:
 
 
 def cause_of(error: BaseException) -> str:
-    """Return the text of the resolver's, socket's or TLS's error that prevented a connection.
+    """Return the text of the error that prevented a connection: an error of the resolver, the socket or TLS.
 
     Such a text contains nothing of the request. Libraries wrap these errors. If a wrapping error has no text,
-    the text of the wrapped error is returned. httpcore removes the cause, but not the context.
+    return the text of the wrapped error, which is found by the context: httpcore removes the cause.
     """
     within: BaseException | None = error
     while within is not None:
@@ -164,7 +164,7 @@ def retry_after_of(headers: Iterable[tuple[bytes, bytes]]) -> float | None:
 
 
 def _date(said: str) -> datetime | None:
-    from email.utils import parsedate_to_datetime  # imported when needed: servers nearly always send seconds
+    from email.utils import parsedate_to_datetime  # only for a date: servers usually send seconds
 
     try:
         date = parsedate_to_datetime(said)

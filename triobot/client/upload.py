@@ -1,4 +1,6 @@
-"""Outgoing files. A file is read in pieces while it is sent, and the sent bytes are counted and hashed.
+"""Outgoing files.
+
+A file is read in pieces while it is sent, and the sent bytes are counted and hashed.
 
 Only one piece of the file is in memory at a time. Disk work runs in a thread.
 
@@ -32,8 +34,8 @@ _PACKED: Final = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "x
 # Browsers escape the quote and the line ends in this way (HTML, "multipart/form-data encoding algorithm").
 # Other control characters are escaped too, since no server needs these characters.
 _ESCAPES: Final = {code: f"%{code:02X}" for code in (*range(0x20), 0x22, 0x7F)}
-# Each sent piece of this many bytes counts as progress. With a patience of 30 s, the link must transfer
-# 2 KiB/s; even slow links are faster.
+# Progress is counted once for each sent piece of this size in bytes. With a patience of 30 s, the link must
+# transfer 2 KiB/s; even slow connections are faster.
 PIECE: Final = 64 * 1024
 
 
@@ -51,7 +53,7 @@ def frame(*, boundary: str, fields: Iterable[tuple[str, str]], name: str, filena
     """Return the bytes around one file in a multipart body. The text fields precede the file.
 
     Args:
-        boundary: random letters and digits, so that the file doesn't contain them.
+        boundary: random letters and digits that the file doesn't contain, for all practical purposes.
         fields: names and values of the text fields, in order.
         name: the file's field name.
         filename: name that the receiver sees; any text.
@@ -72,7 +74,7 @@ def frame(*, boundary: str, fields: Iterable[tuple[str, str]], name: str, filena
 
 
 def escape(text: str) -> str:
-    """Escape characters that are invalid between the quotes of a part's header."""
+    """Escape characters that are invalid between the quotes in a header of a multipart section."""
     return text.translate(_ESCAPES)
 
 
@@ -143,7 +145,10 @@ class _BlobReader:
 
 @final
 class _FileReader:
-    """A regular file. A change of the file's size or modification time during the upload is an error."""
+    """A regular file.
+
+    A change of the file's size or modification time during the upload is an error.
+    """
 
     def __init__(self, file: FileIO) -> None:
         self._file = file
@@ -211,7 +216,8 @@ class UploadBody(httpx.AsyncByteStream):
 
     Attributes:
         length: length of the whole body.
-        failure: the error that stopped reading the file, or None; a transport may have hidden the error.
+        failure: the error that stopped the reading of the file, or None; needed because a transport may hide
+            the error.
         whole: whether every byte of the body was passed to the transport.
     """
 

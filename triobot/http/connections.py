@@ -1,8 +1,8 @@
 """Opens connections to the platform, and keeps idle connections for later requests.
 
 `ClientConnection` is one connection: it sends a request, reads the response, and determines whether another
-request may follow. A failed write alone doesn't fail the request: a server may refuse a long body early, with
-an answer and the connection's end, and this answer counts.
+request may follow. A failed write alone doesn't fail the request: a server may refuse a long body early, by
+an answer and the connection's end. This answer is the request's result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ _CLOSED: Final = "these connections were closed"
 
 
 class NothingSentError(Exception):
-    """The connection had ended before a byte was written: another connection may be used instead."""
+    """The connection ended before a byte of the request was written: the caller may use another
+    connection instead.
+    """
 
 
 class NoConnectionError(Exception):
@@ -33,7 +35,7 @@ class Origin(NamedTuple):
 
     Attributes:
         scheme: ``http`` or ``https``.
-        host, port: address to connect to; the certificate must have the host's name.
+        host, port: address to connect to; the certificate must be valid for `host`.
     """
 
     scheme: str
@@ -47,7 +49,7 @@ class ClientConnection:
 
     Attributes:
         reader: parser of the response.
-        broken: whether a write failed; an answer that came before the failure still counts.
+        broken: whether a write failed; an answer that arrived before the failure is still valid.
         is_quiet: returns whether nothing has arrived, see `ByteLink.is_quiet`. Only a quiet idle connection
             may be used.
         may_have_left: whether a byte of the message passed to `post` may have left this computer.
@@ -62,7 +64,7 @@ class ClientConnection:
         self._message: bytes | None = None
 
     def post(self, message: bytes) -> None:
-        """Prepare to send an encoded request; the message isn't checked. `answer` sends it."""
+        """Store an encoded request, which `answer` sends; the message isn't checked. `answer` sends it."""
         self._link.wrote = False
         self.reader.begin()
         self._message = message
@@ -81,8 +83,8 @@ class ClientConnection:
             trio.ClosedResourceError: `cut` was called.
             MalformedError: the bytes are no response, or the response is incomplete.
 
-        Cancellation: during the wait for the response, a cancellation loses nothing, and another task may
-        call `answer` again. In the middle of the request, a cancellation ends the connection.
+        Cancellation: after a cancellation during the wait for the response, another task may call `answer`
+        again and gets the response. A cancellation while the request is written ends the connection.
         """
         reader = self.reader
         if self._message is not None:
@@ -106,7 +108,10 @@ class ClientConnection:
         return reader.pieces[0] if len(reader.pieces) == 1 else b"".join(reader.pieces)
 
     def cut(self) -> None:
-        """End the connection at once. The task in `answer` gets an error, and must call `close`."""
+        """End the connection at once.
+
+        The task that waits in `answer` gets an error, and must call `close`.
+        """
         self._link.close()
 
     def close(self) -> None:
@@ -133,7 +138,7 @@ async def dial(origin: Origin) -> ByteLink:
             from ..base.authorities import client_context
 
             rules = client_context()
-        except OSError as error:  # no file descriptor is left for reading the certificates
+        except OSError as error:  # the process has no file descriptor left for reading the certificates
             raise NoConnectionError(_reason(error)) from error
         secured = trio.SSLStream(stream, rules, server_hostname=origin.host, https_compatible=True)
         try:
@@ -152,8 +157,9 @@ def _reason(error: BaseException) -> str:
 
 @final
 class Connections:
-    """The connections to one origin. Callers limit the number of requests at a time, and so the number of
-    connections.
+    """The connections to one origin.
+
+    The callers must limit the number of requests at a time, which also limits the number of connections.
 
     Args:
         keep_seconds: seconds after which an idle connection is no longer used. If the server closes a
@@ -182,7 +188,8 @@ class Connections:
             self._close_oldest()
 
     def idle(self) -> ClientConnection | None:
-        """Take the most recently used idle connection that is quiet; None if there is none.
+        """Remove and return the most recently used idle connection that is quiet; None without such a
+        connection.
 
         Connections that aren't quiet are closed: a byte, an end or a failure has arrived.
         """
@@ -199,7 +206,9 @@ class Connections:
         return None
 
     async def open(self) -> ClientConnection:
-        """Open a connection. If there are idle connections, close the oldest first.
+        """Open a connection.
+
+        If there are idle connections, close the oldest of these first.
 
         Raises:
             NoConnectionError: no connection could be opened.
@@ -216,7 +225,8 @@ class Connections:
         return ClientConnection(link)
 
     def settle(self, connection: ClientConnection) -> None:
-        """Keep the connection of a finished request, or close the connection if it can't be used again.
+        """Keep the connection of a finished request for later requests, or close a connection that
+        can't be used again.
 
         A connection can be used again if request and response are complete, and both sides keep the
         connection open.

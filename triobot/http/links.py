@@ -2,9 +2,9 @@
 
 A plain link uses the socket directly. A write is tried at once, and waits only if the kernel's buffer is
 full. A read always waits for bytes first. In HTTP a write nearly always fits into the kernel's buffer, and a
-read nearly always has to wait. So each write and each read costs one system call. Closing is synchronous and
-abrupt, since HTTP messages mark their own ends. So no task waits for the other side to close, and a cancelled
-task can close a link.
+read nearly always has to wait. So nearly every write and every read costs one system call. Closing is
+synchronous and abrupt, since HTTP messages mark their own ends. So no task waits for the other side to close,
+and a cancelled task can close a link.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Final, TypeAlias, final
 import trio
 from trio.lowlevel import wait_readable, wait_writable
 
-# One read of this size returns any usual message whole. A larger buffer, which each read would allocate,
-# would rarely be filled.
+# A read of this size returns any usual message as a whole. Each read allocates its buffer, and a larger
+# buffer would rarely be filled.
 _READ_BYTES: Final = 64 * 1024
 
 POLLIN: Final[int] = getattr(select, "POLLIN", 1)
@@ -35,8 +35,9 @@ _CLOSED: Final = "this connection was closed here"
 
 @final
 class ByReading:
-    """Replacement for `select.poll` on systems such as Windows, which lack `poll`. Reports only readable
-    sockets.
+    """Replacement for `select.poll` on systems without `poll`, such as Windows.
+
+    Reports only readable sockets.
     """
 
     def __init__(self) -> None:
@@ -58,7 +59,7 @@ poll: Final[Callable[[], Poll]] = getattr(select, "poll", ByReading)
 
 
 class _SocketLink:
-    """A connection's bytes, for one reader and one writer; the link owns the socket.
+    """Base class of links: a connection's bytes, for one reader and one writer. The link owns the socket.
 
     Attributes:
         wrote: whether a byte may have been sent since the attribute was last set to False.
@@ -192,7 +193,7 @@ class TlsLink(_SocketLink):
         return bytes(await self._stream.receive_some(_READ_BYTES))
 
     async def send(self, data: bytes) -> None:
-        # TLS may send these bytes with a later write, so they count as sent from now on.
+        # TLS may send these bytes with a later write, so `wrote` is True from now on.
         self.wrote = True
         for start in range(0, len(data), _READ_BYTES):
             self.stalled_since = trio.current_time()

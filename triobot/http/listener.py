@@ -2,7 +2,7 @@
 
 A full listener makes room: it closes the connection that has waited longest for its sender. Such a connection
 waits for a request, for the rest of a request, or for its sender to read an answer. A connection with a
-request in progress is never closed to make room. So senders that hold unused connections don't block other
+request in progress is never closed to make room. So a sender with many unused connections doesn't block other
 senders.
 """
 
@@ -31,10 +31,10 @@ from .server_connection import Handler, OnAnswer, ServerConnection
 
 _log: Final = logging.getLogger("triobot.http")
 
-# Connections accepted in a row before other tasks run.
+# Number of connections that are accepted in a row before other tasks run.
 _AT_ONCE: Final = 32
 _BEHIND: Final = 8
-# Expired connections closed in a row, and the pause in seconds after them.
+# Number of expired connections that are closed in a row, and the pause in seconds after them.
 _TOGETHER: Final = 4
 _AT_LEISURE: Final = 0.01
 # Seconds until a full listener accepts again, if none of its connections can be closed.
@@ -62,17 +62,17 @@ async def serve_listeners(
 ) -> None:
     """Serve HTTP/1.1 until `shutdown` is set, then answer the requests in progress, and return.
 
-    When `shutdown` is set, the listeners are closed. Open connections may still send a request within
-    `ServingLimits.settle_seconds`; each such answer has ``connection: close``. Requests in progress have
-    `ServingLimits.grace_seconds` to be answered. With an inherited socket no connection is refused:
-    connections not accepted here wait for the next process.
+    When `shutdown` is set, the listeners are closed. Within `ServingLimits.settle_seconds`, open connections
+    may still send a request; the answer to this request has ``connection: close``. Requests in progress must
+    be answered within `ServingLimits.grace_seconds`. With an inherited socket no connection is refused:
+    connections that this process doesn't accept wait for the next process.
 
     Args:
         handler: called for each request, in the task of its connection.
         listeners: listening sockets; closed at the end.
         shutdown: set by the caller to stop.
-        limits: limits of connections and time; fewer connections are accepted if the process may not open so
-            many files.
+        limits: limits of connections and time; fewer connections are accepted if the process's limit of open
+            files is too low.
         tls: the server's TLS context, or a function that returns the context of a new connection; None for no
             TLS.
         on_answer: called after each answer.
@@ -99,7 +99,7 @@ async def serve_listeners(
 
 @final
 class _Server:
-    """The connections of one listening process."""
+    """All connections of one call of `serve_listeners`."""
 
     def __init__(
         self,
@@ -118,12 +118,11 @@ class _Server:
         self._shared = lru_cache(1024)(Networks(limits.shared_addresses).hold)
         self._open: set[ServerConnection] = set()
         self._counts: Counter[str] = Counter()
-        # Waiting connections by sender, as the last scan found them, the longest wait last. Only senders that
-        # reached their limit have a list. The list under None has the connections of all senders. An empty
-        # list is filled by the next scan.
+        # For a sender: its waiting connections at the last scan, with the longest wait at the end. Only
+        # senders that reached their limit have a list. The list under None has the waiting connections of all
+        # senders. The next scan fills an empty list.
         self._waiting: dict[str | None, list[tuple[float, ServerConnection]]] = {}
-        # Limits the number of pipelined requests, of all connections together, that start before other tasks
-        # run.
+        # Limits how many pipelined requests, of all connections together, start before other tasks run.
         self._turnstile = trio.CapacityLimiter(_BEHIND)
         self._known: KnownHeads = {}
         # Connections that have not sent a whole head, by descriptor. If the system has epoll, such a
@@ -166,7 +165,8 @@ class _Server:
                 if error.errno in _SCARCE:
                     self._leave_free(error)
                     return _BACK_OFF
-                # Otherwise the error concerns one connection, such as a sender that is gone already.
+                # Any other error concerns only one connection: its sender may have disconnected already, for
+                # example.
             else:
                 self._admit(made, _host(address), connections)
         return 0.0
@@ -244,7 +244,7 @@ class _Server:
     async def look_at_the_silent(self, connections: trio.Nursery) -> None:
         """Start the tasks of connections that have sent a whole head or have ended, until cancelled.
 
-        Connections that send nothing, or a byte now and then, cost neither a task nor parsing.
+        A connection that sends nothing, or a byte now and then, needs neither a task nor a parser.
         """
         if self._epoll is None:
             return
@@ -263,12 +263,17 @@ class _Server:
                     self._close(connection)
 
     def _speaks(self, connection: ServerConnection) -> bool:
-        """Remove a connection from the connections without a task; return whether it had no task."""
+        """Remove a connection from the list of connections without a task; return whether the
+        connection was in this list.
+        """
         descriptor, connection.descriptor = connection.descriptor, None
         return descriptor is not None and self._silent.pop(descriptor, None) is connection
 
     def _close(self, connection: ServerConnection) -> None:
-        """Close a connection. If the connection has a task, the task then ends by itself."""
+        """Close a connection.
+
+        If the connection has a task, the task then ends by itself.
+        """
         connection.close()
         if self._speaks(connection):
             connection.drop()
@@ -332,8 +337,8 @@ class _Server:
             await self._close_waiting(_AT_LEISURE)
 
     async def settle(self) -> None:
-        """Wait `settle_seconds` for open connections; then close idle and slow connections until all are
-        closed.
+        """Keep open connections for `settle_seconds`; then close idle and slow connections until all
+        connections are closed.
         """
         if self._tasks:
             self._none_left = trio.Event()
@@ -344,7 +349,7 @@ class _Server:
             for connection in list(self._open):
                 if connection.idle or connection.lingering_since < lingered:
                     self._close(connection)
-            # Partly received heads may still be completed within the usual time.
+            # A sender may still complete a partly received head within the usual time.
             with trio.move_on_after(self._limits.idle_seconds / 4):
                 await self._none_left.wait()
             await self._close_waiting()
@@ -362,8 +367,9 @@ class _Server:
                 self._close(connection)
                 closed += 1
                 if closed % _TOGETHER == 0:
-                    # Thousands of connections may expire together, and their senders reconnect at once. The
-                    # pause lets other tasks run. An expired connection does no harm while there is room.
+                    # Thousands of connections may expire together, and their senders may reconnect at once.
+                    # The pause lets other tasks run. An expired connection does no harm during the pause, as
+                    # long as the listener has room.
                     await trio.sleep(pause)
 
 
@@ -380,7 +386,7 @@ def _descriptors() -> int | None:
 def within_descriptors(limits: ServingLimits, descriptors: int | None) -> ServingLimits:
     """Return the limits, with no more connections than the process's file descriptors allow.
 
-    At least half of the descriptors are for connections.
+    At least half of the descriptors are reserved for connections.
 
     Args:
         descriptors: the process's limit of open files; None for no limit.

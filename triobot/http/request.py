@@ -1,14 +1,14 @@
 """Parses requests from bytes, one after another. Never waits.
 
-llhttp parses in its strict mode. This module refuses more: a request without a host, an encoding other than
-chunked, chunks in HTTP/1.0, and other versions. This module also adds the limits that llhttp lacks: on the
-size of the head, and on the bytes around the chunks of a body. The parser gets one head at a time, and only
-when a request is taken. So thousands of pipelined requests stay bytes until their turn, instead of becoming
-thousands of objects.
+llhttp parses in its strict mode. This module also refuses requests that llhttp accepts: without a host, with
+an encoding other than chunked, with chunks in HTTP/1.0, or with another version of HTTP. This module also
+adds the limits that llhttp lacks: on the size of the head, and on the bytes around the chunks of a body. The
+parser gets one head at a time, and only when the connection is ready for the next request. So thousands of
+pipelined requests stay bytes until their turn, instead of becoming thousands of objects.
 
-A sender's requests have the same few heads again and again. So parsed heads are cached (`KnownHeads`). A
-request with a cached head isn't parsed if a read returns exactly this request. The cache saves 27,000 of the
-860,000 instructions that answering a message takes.
+A sender's requests have the same few heads again and again. So parsed heads are cached (`KnownHeads`). If one
+read returns exactly one request, and its head is cached, the request isn't parsed. The cache saves 27,000 of
+the 860,000 instructions that answering a message takes.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ MOST_KNOWN: Final = 256
 
 @final
 class MalformedError(Exception):
-    """The bytes break the rules of HTTP/1.1. Their sender's fault; the connection must be closed.
+    """The bytes break the rules of HTTP/1.1. The sender's fault; the connection must be closed.
 
     Attributes:
         rule: description of the broken rule, without the bytes.
-        status: HTTP status of a server's answer.
+        status: HTTP status with which a server answers.
     """
 
     def __init__(self, rule: str, status: int = 400) -> None:
@@ -52,7 +52,7 @@ class MalformedError(Exception):
 @final
 @attrs.define(eq=False, repr=False)
 class Incoming:
-    """A request, as far as it has arrived.
+    """A request of which a part may not have arrived yet.
 
     Attributes:
         method: in capitals, such as ``POST``.
@@ -152,7 +152,7 @@ class RequestReader:
         self._parser = httptools.HttpRequestParser(self)
 
     def feed(self, data: bytes) -> None:
-        """Append received bytes; `next` and `more` parse them."""
+        """Append received bytes, which `next` and `more` parse."""
         self._unread, self._at = self._unread[self._at :] + data, 0
 
     def read(self, data: bytes) -> Incoming | None:
@@ -183,7 +183,7 @@ class RequestReader:
             self._known[head] = _with_body(request, b"")
 
     def next(self) -> Incoming | None:
-        """Return the next request whose head is complete; None if more bytes are needed.
+        """Return the next request as soon as its head is complete; None if more bytes are needed.
 
         Raises:
             MalformedError: the next bytes are no request. All requests before these bytes have been returned.
@@ -231,7 +231,8 @@ class RequestReader:
         try:
             self._parser.feed_data(piece)
         except httptools.HttpParserUpgrade:
-            # No upgrade is granted: the request is served, but the bytes after the request can't be parsed.
+            # The server never switches to another protocol: the request is served, but the bytes after the
+            # request can't be parsed.
             self._refusal = MalformedError("something behind the wish for another protocol")
         except httptools.HttpParserError as error:
             cause = error.__context__
@@ -245,7 +246,7 @@ class RequestReader:
         return True
 
     def _end_of_slice(self) -> int:
-        """Return the position up to which the parser gets bytes next.
+        """Return the position up to which the parser gets bytes in the next call.
 
         The position is at most the end of the body, or of the empty line after a head.
         """
@@ -254,10 +255,11 @@ class RequestReader:
             return min(at + self._left, len(unread))
         end = unread.find(HEAD_END, at) + len(HEAD_END)
         if end < len(HEAD_END):
-            # Bytes that may begin an empty line wait for the rest of that line.
+            # Bytes that may be the beginning of an empty line are not parsed before the rest of the line
+            # arrives.
             begun = (part for part in (3, 2, 1) if unread.endswith(HEAD_END[:part], at))
             end = len(unread) - next(begun, 0)
-        # The slice exceeds the limit by at most one byte, which suffices to refuse the request.
+        # The slice exceeds the limit by at most one byte, which is enough to refuse the request.
         return min(end, at + self._head_bytes - self._framing + (self._current is not None))
 
     # --- the parser's callbacks
@@ -268,7 +270,7 @@ class RequestReader:
         self._headers = []
 
     def on_url(self, target: bytes) -> None:
-        """Append to the target, which may come in parts."""
+        """Append to the target, which llhttp may report in several pieces."""
         self._target += target
 
     def on_header(self, name: bytes, value: bytes) -> None:

@@ -13,7 +13,8 @@ import httptools
 
 from .request import MalformedError
 
-# Limit for all bytes outside the body. h11 and nginx accept heads of 100 and 32 KiB; no server needs more.
+# Limit for all bytes outside the body. h11 accepts heads of 100 KiB, and nginx heads of 32 KiB; no server
+# needs more.
 LARGEST_HEAD: Final = 64 * 1024
 # Bytes allowed for a chunk's size line. Extensions in this line are rare.
 _CHUNK_LINE: Final = 64
@@ -36,7 +37,7 @@ class ResponseReader:
         size: number of the body's bytes so far.
         head_done: whether the head is complete.
         done: whether the response is complete.
-        reusable: whether the connection may carry another request; valid once `done`.
+        reusable: whether another request may be sent over the connection; valid once `done` is True.
     """
 
     def __init__(self) -> None:
@@ -63,7 +64,7 @@ class ResponseReader:
             MalformedError: the bytes are no response.
         """
         if self.done:
-            # Bytes that no request caused must not become the next request's response.
+            # Bytes that arrive without a request must not become the next request's response.
             self.reusable = False
             return
         self._framing += len(data)
@@ -79,7 +80,7 @@ class ResponseReader:
             raise MalformedError(f"more than {LARGEST_HEAD} bytes that are no body")
 
     def feed_eof(self) -> None:
-        """End the response, since the other side will send no more.
+        """End the response, because the other side has closed its half of the connection.
 
         Raises:
             MalformedError: the response is not complete.
@@ -104,7 +105,7 @@ class ResponseReader:
         self.headers = []
 
     def on_status(self, _: bytes) -> None:
-        """Store the status; called for each part of the reason text."""
+        """Store the status; llhttp calls this method for each piece of the reason text."""
         if not self.done:
             status = self._parser.get_status_code()
             self.status = status if status >= 200 else 0
@@ -139,7 +140,7 @@ class ResponseReader:
         self._framing -= _CHUNK_LINE
 
     def on_message_complete(self) -> None:
-        """End the interim response, or mark the final response as complete."""
+        """Reset after an interim response, or set `done` after the final response."""
         if self._informational:
             self._informational = False
         elif not self.done:

@@ -36,7 +36,8 @@ def encode_answer_head(
     """Return a response's encoded head, including the empty line. The headers aren't checked.
 
     Args:
-        headers: headers with the body's framing; ``connection`` and ``date`` are added.
+        headers: the response's headers, with those that tell the body's length; ``connection`` and ``date``
+            are added.
         now: seconds since 1970, for the date.
         close: whether this is the connection's last response.
     """
@@ -80,7 +81,7 @@ class Talk:
         finished: whether the response is complete.
         closing: whether the connection ends after the response.
         broken: the error of a body that breaks HTTP's rules, or None. If the handler doesn't answer, the
-            connection answers with this error's status.
+            connection sends an answer with this error's status.
         starved_since: when a read began to wait for the body's next bytes; infinite while no read waits.
     """
 
@@ -102,8 +103,8 @@ class Talk:
         If the sender waits for a status 100 before it sends the body, the first call sends this status.
 
         Raises:
-            SenderLeftError: the rest of the body will not arrive. If `broken` is None, no answer can reach
-                the sender.
+            SenderLeftError: the rest of the body will not arrive. If `broken` is None, the sender has
+                disconnected, and can't get an answer.
         """
         request = self.request
         while not request.pieces:
@@ -206,9 +207,10 @@ Handler: TypeAlias = Callable[[Talk], Awaitable[None]]
 
 _log: Final = logging.getLogger("triobot.http")
 
-# An incomplete head of this many bytes gets a task. A shorter incomplete head stays in the kernel's buffer.
+# Once an incomplete head has this number of bytes, its connection gets a task. A shorter incomplete head
+# stays in the kernel's buffer.
 _LOOKED_AT: Final = 2048
-# A sender that reads its answers makes room for more bytes within these seconds.
+# Within this number of seconds, a sender that reads its answers makes room for more bytes.
 _MOMENT: Final = 1.0
 _TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
 
@@ -297,11 +299,12 @@ class ServerConnection:
 
     @property
     def kept_waiting_since(self) -> float:
-        """Start of the present wait for the sender; infinite while a handler works without such a wait.
+        """Start of the connection's present wait for the sender; infinite while a handler works without
+        such a wait.
 
-        These waits count: for a request, for the rest of a head, for the next bytes of a body, and for the
-        end of the connection after the last answer. A pipelined request's wait for its start counts, too. A
-        wait for the sender to read an answer counts from `_MOMENT` seconds after the wait's start.
+        The connection may wait for a request, for the rest of a head, for the next bytes of a body, and for
+        its end after the last answer. The wait of a pipelined request for its start counts as a wait for the
+        sender, too. A wait for the sender to read an answer counts only `_MOMENT` seconds after its start.
         """
         return min(
             self.waiting_since,
@@ -319,7 +322,7 @@ class ServerConnection:
         """
         if self.kept_waiting_since != since:
             return False
-        # Keep the connection if the kernel has unread bytes, which may be a proper request.
+        # Keep the connection if the kernel has unread bytes, because these may be a proper request.
         if min(self.waiting_since, self.starved_since) == since and not self._link.is_quiet():
             return False
         self._gave_way = True
@@ -333,7 +336,7 @@ class ServerConnection:
         self._link.close()
 
     def drop(self) -> None:
-        """Free a closed connection that never had a task."""
+        """Free the resources of a closed connection that never had a task."""
         self._reader.close()
 
     async def run(self, ended: OnEnd) -> None:
@@ -368,7 +371,8 @@ class ServerConnection:
             request = reader.next()
             if request is not None:
                 self.waiting_since = math.inf
-                # A connection may have thousands of pipelined requests; their starts take turns.
+                # A connection may have thousands of pipelined requests, so other connections get their chance
+                # before each start.
                 self._queued_since = trio.current_time()
                 with trio.CancelScope() as self._queued:
                     async with self._turnstile:
@@ -438,7 +442,8 @@ class ServerConnection:
         await self._linger(complete=False)
 
     async def _linger(self, *, complete: bool) -> None:
-        # Closing before the sender has written everything would reset the connection, and lose the answer.
+        # If the connection were closed before the sender has written everything, it would be reset, and the
+        # sender would lose the answer.
         if complete and self._link.is_quiet():
             return
         self.lingering_since = trio.current_time()

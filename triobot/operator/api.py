@@ -1,4 +1,4 @@
-"""Answers an operator's questions, with data of a store and with the state of a running bot."""
+"""Answers an operator's requests, with data of a store and with the state of a running bot."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class OperatorApi:
         end: ends everything in a chat, and returns after the end.
         order: orders that a parked conversation ends, with a message to the users, or is tried again. The
             order is durable when `order` returns. Returns False if the end was ordered before.
-        broadcasts: answers questions about broadcasts.
-        payments: answers questions about payments and their alarms.
-        jobs: answers questions about jobs.
+        broadcasts: answers requests about broadcasts.
+        payments: answers requests about payments and their alarms.
+        jobs: answers requests about jobs.
         reach: sends a message or a signal to a chat, or starts a route in the chat.
 
-    If a question needs a function that isn't given, the answer is ConflictError: no bot runs.
+    If a request needs a function that isn't given, the answer is ConflictError: no bot runs.
     """
 
     _store: Store = attrs.field(alias="store")
@@ -86,12 +86,12 @@ class OperatorApi:
         return Filing(self._store, self._begun)
 
     async def answer(self, question: Question, tell: Tell) -> None:
-        """Answer a question by calling `tell` with each line of the answer.
+        """Answer a request by calling `tell` with each line of the answer.
 
         Raises:
-            NotFoundError: the question names an object that doesn't exist.
+            NotFoundError: the request names an object that doesn't exist.
             ConflictError: the current state forbids the action.
-            ConfigError, ProtocolError: the question is incomplete or invalid.
+            ConfigError, ProtocolError: the request is incomplete or invalid.
             StoreError: the store failed.
         """
         route, given = check_question(question)

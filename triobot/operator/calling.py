@@ -1,4 +1,4 @@
-"""The operator API's client: sends a question to a running bot."""
+"""The operator API's client: sends a request to a running bot."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _LONGEST: Final = 1024 * 1024
 
 @final
 class SilentBotError(StoreError, trio.TooSlowError):
-    """A bot runs but doesn't answer; the question was not sent."""
+    """A bot runs but doesn't answer; the request was not sent."""
 
 
 async def ask(path: Path, question: Question, tell: Callable[[Answer], Awaitable[None]]) -> bool:
-    """Send a question to the bot behind the socket at `path`. Return False if no bot runs.
+    """Send a request to the bot behind the socket at `path`. Return False if no bot runs.
 
     Args:
         tell: called with each line of the answer.
@@ -49,7 +49,7 @@ async def ask(path: Path, question: Question, tell: Callable[[Answer], Awaitable
         SilentBotError: the bot's process is blocked.
         LocalProtocolError: no route fits `question`.
 
-    Cancellation: *ambiguous*: the bot may act on the question.
+    Cancellation: *ambiguous*: the bot may act on the request.
     """
     method, target, body = encode_question(question)
     door = None if has_unix_sockets() else read_door(path)
@@ -97,7 +97,7 @@ def _encoded(method: str, target: str, body: bytes, door: Loopback | None) -> by
 
 
 async def _hear_that_it_lives(path: Path, connection: ClientConnection) -> None:
-    """Check that the bot answers ``GET /``; the answer needs no store. The operator's question, which is sent
+    """Check that the bot answers ``GET /``; the answer needs no store. The operator's request, which is sent
     next, has no time limit.
 
     Raises:

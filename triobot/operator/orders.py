@@ -1,9 +1,9 @@
-"""The operator API through a store in a database: the same questions and answers, without a connection to the
+"""The operator API through a store in a database: the same requests and answers, without a connection to the
 bot.
 
-A command on another computer can reach the bot through the database. As in HTTP, a question has a method and
+A command on another computer can reach the bot through the database. As in HTTP, a request has a method and
 a target, and an answer has a status and lines. The store transports both; this module encodes and decodes
-questions and answers at both ends.
+requests and answers at both ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log: Final = logging.getLogger("triobot.operator")
 
 
 async def carry_out(api: OperatorApi, order: OperatorOrder, put: Callable[[bytes], Awaitable[None]]) -> int:
-    """Answer a question in pieces, and return the HTTP status. After a failure, the last line is the error.
+    """Answer a request in pieces, and return the HTTP status. After a failure, the last line is the error.
 
     Args:
         put: stores a piece of the answer.
@@ -54,7 +54,7 @@ async def carry_out(api: OperatorApi, order: OperatorOrder, put: Callable[[bytes
 
 
 async def ask_through(store: str, question: Question, tell: Tell) -> bool:
-    """Send a question through the store to the bot that uses the store. Return False if no bot uses the
+    """Send a request through the store to the bot that uses the store. Return False if no bot uses the
     store.
 
     Args:
@@ -64,7 +64,7 @@ async def ask_through(store: str, question: Question, tell: Tell) -> bool:
         ConfigError, StoreError: the bot answered with this error, or could not be asked.
         LocalProtocolError: no route fits `question`.
 
-    Cancellation: *ambiguous*: the bot may act on the question.
+    Cancellation: *ambiguous*: the bot may act on the request.
     """
     answered = await ask_owner(store, OperatorOrder(*encode_question(question)))
     if answered is None:

@@ -1,8 +1,8 @@
-"""HTTP routes of an operator's questions, and statuses of their answers. Pure.
+"""HTTP routes of an operator's requests, and statuses of their answers. Pure.
 
-A question is a mapping of JSON values: ``ask`` names the question, and the other values are its fields. The
-server decodes questions with the table `ROUTES`, the client encodes questions with the same table, and
-``GET /`` lists the table. A question's fields are in the path, in the query, or in a JSON object as the body.
+A request is a mapping of JSON values: ``ask`` names the request, and the other values are its fields. The
+server decodes requests with the table `ROUTES`, the client encodes requests with the same table, and
+``GET /`` lists the table. A request's fields are in the path, in the query, or in a JSON object as the body.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ _LEAST: Final[Mapping[str, int]] = {"number": -LARGEST_PLACE, "count": 0, "id": 
 @final
 @guarded
 class HttpRoute:
-    """An HTTP route of a question.
+    """An HTTP route of a request.
 
     Attributes:
         method, path: ``{name}`` in the path stands for a field.
-        ask: name of the question.
-        fields: fields that the question may have, with their formats.
-        needed: fields that the question must have.
+        ask: name of the request.
+        fields: fields that the request may have, with their formats.
+        needed: fields that the request must have.
         is_of_many: whether the answer is JSON lines; otherwise the answer is one JSON object.
     """
 
@@ -151,10 +151,10 @@ ROUTES: Final = (
 
 
 def check_question(question: Question) -> tuple[HttpRoute, dict[str, Any]]:
-    """Return a question's route, and its fields.
+    """Return a request's route, and its fields.
 
     Raises:
-        LocalProtocolError: there is no such question, or a field is unknown, missing or invalid.
+        LocalProtocolError: there is no such request, or a field is unknown, missing or invalid.
     """
     route = next((route for route in ROUTES if route.ask == question.get("ask")), None)
     if route is None:
@@ -197,7 +197,7 @@ def routes_at(path: str) -> Mapping[str, tuple[HttpRoute, Mapping[str, str]]]:
 
 
 def question_at(method: str, target: str, body: bytes) -> Question:
-    """Decode a question.
+    """Decode a request.
 
     Raises:
         NotFoundError: there is no such route.
@@ -224,7 +224,7 @@ def decode_question(route: HttpRoute, fields: Mapping[str, str], query: str, bod
     texts = (*fields.items(), *_pairs(query))
     given = [(name, _read(text, route.fields.get(name))) for name, text in texts]
     for name, value in (*given, *_members(body)):
-        # A repeated field is ambiguous, and questions that end or pay something must not guess.
+        # A repeated field is ambiguous, and requests that end or pay something must not guess.
         if name in question:
             raise RemoteProtocolError(name, "must be given once")
         question[name] = value
@@ -263,7 +263,7 @@ def _members(body: bytes) -> Sequence[tuple[str, object]]:
 
 
 def encode_question(question: Question) -> tuple[str, str, bytes]:
-    """Encode a question as method, target and body.
+    """Encode a request as method, target and body.
 
     Raises:
         LocalProtocolError: as `check_question`; or a field can't be part of the path.

@@ -49,8 +49,7 @@ class OpenTicket:
             del self._register[self.id]
 
     def heard(self, entry: Entry) -> None:
-        """Replace the attribute `entry` by a durable entry of a higher revision, and wake the waiting code.
-        """
+        """Replace the attribute `entry` by a durable entry of higher revision, and wake the waiting code."""
         if self.entry is None or entry.revision > self.entry.revision:
             self.entry = entry
             self._news.set()

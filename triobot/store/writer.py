@@ -371,8 +371,8 @@ class Transactions:
     def _commit(self) -> sqlite3.Error | None:
         """Commit.
 
-        Commit; return an error if the commit failed. In this case, the transaction is rolled back, or the
-        store is broken.
+        Return an error if the commit failed. In this case, the transaction is rolled back, or the store is
+        broken.
         """
         try:
             self._sql.execute("COMMIT")

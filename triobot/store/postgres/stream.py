@@ -84,7 +84,7 @@ class Stream:
         return cursor
 
     def later(self, found: Streamed, take: Callable[[list[Any]], None]) -> None:
-        """Send a statement. Make the next `take_late` call `take` with the statement's rows."""
+        """Send a statement. The next `take_late` calls `take` with the statement's rows."""
         self._late.append((self.send(found), take))
 
     def take_late(self) -> None:
