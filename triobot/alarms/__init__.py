@@ -1,1 +1,1 @@
-"""Stores and logs alarms, calls the author's hook, and sends alarms to people."""
+"""Alarms: stored, logged, passed to the author's hook, and sent to people."""

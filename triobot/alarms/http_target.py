@@ -22,9 +22,9 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 class HttpTarget:
     """An address that receives alarms as a POST of JSON, signed with a shared secret.
 
-    ``Triobot-Signature: t=SECONDS,v1=HEX`` contains the HMAC-SHA256 of ``SECONDS.BODY``. A receiver that also
-    checks the time can refuse replayed requests. Redirects are not followed. A user and a password in the
-    address are sent as HTTP Basic authentication.
+    ``Triobot-Signature: t=SECONDS,v1=HEX`` contains the HMAC-SHA256 of ``SECONDS.BODY``. A receiver that
+    checks the signature and the time can refuse replayed requests. Redirects are not followed. A user and a
+    password in the address are sent as HTTP Basic authentication.
 
     Args:
         url: https address, or http to this computer; may contain a secret.
@@ -57,6 +57,6 @@ class HttpTarget:
         request = next(self._auth.auth_flow(request))
         async with httpx.AsyncHTTPTransport(verify=client_context()) as transport:
             answer = await transport.handle_async_request(request)
-            await answer.aclose()  # the answer's body is ignored, however long
+            await answer.aclose()  # the answer's body is ignored and not read
         if not answer.is_success:
             raise TargetError(f"it answered {answer.status_code}")

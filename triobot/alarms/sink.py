@@ -1,8 +1,8 @@
 """Store and log alarms, and call the author's hook, at most once an hour for each kind and key.
 
 Each alarm is a row of the store, so the alarm survives the process. The hook is called at least once for each
-alarm. The hook is called again every hour, until an operator has acknowledged the alarm or the alarm's state
-is over. For an alarm about an event, which has no duration, the hook is not called again.
+alarm. The hook is called again every hour until an operator acknowledges the alarm or the alarm's state is
+over. For an alarm about an event, which has no duration, the hook is not called again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ The number is the time in seconds since the alarm was last raised.
 
 @final
 class AlarmSink:
-    """Accepts alarms without waiting, and reports each kind and key at most once an hour.
+    """Accepts alarms without waiting, and reports the alarms of each kind and key at most once an hour.
 
     For example, ten thousand forged callbacks within an hour cause one report, and a forged callback a week
     later causes another. If more than 64 alarms wait for the store, further alarms are only logged.
@@ -62,7 +62,7 @@ class AlarmSink:
         # For each alarm: when it was reported, when it was last raised, and how often.
         self._rung: dict[tuple[AlarmKind, str], tuple[float, float, int]] = {}
         self._queue: deque[Alarm] = deque()
-        # Alarms that the store could not save; the targets' couriers send these alarms too.
+        # Alarms that the store could not save; `Courier` objects send these alarms to the targets too.
         self._unstored: dict[tuple[AlarmKind, str], AlarmRow] = {}
         self._listeners: list[Callable[[], None]] = []
         self._news = trio.Event()
@@ -90,7 +90,7 @@ class AlarmSink:
         self._rung[what] = reported if known else now, now, times + 1
         if known:
             if self._at_rest:
-                # No alarm was open: this alarm was acknowledged, and must be reported again.
+                # No alarm was open, so this alarm was acknowledged, and must be reported again.
                 self._news.set()
             # If alarms are open, check soon: an operator may have acknowledged this alarm.
             self._look_by = self._looked_at + _LOOK
@@ -111,7 +111,7 @@ class AlarmSink:
         self._listeners.append(listener)
 
     def has_rung(self, kind: AlarmKind, key: str) -> bool:
-        """Return whether this alarm was raised in this run, and has not ended since."""
+        """Return whether this process has raised the alarm, and the alarm has not ended since."""
         return (kind, key) in self._rung
 
     async def keep_telling(self, store: Store, clock: WallClock, is_over: IsOver | None = None) -> None:
@@ -120,7 +120,7 @@ class AlarmSink:
         Every five minutes, `is_over` is called for each alarm about a state; without `is_over`, no alarm ends
         by itself. An alarm that was raised in the last five minutes is not checked, so that a state that
         comes and goes causes one alarm. The first check is five minutes after the start, so that the alarms
-        of an earlier run can be raised again before the check.
+        of an earlier process can be raised again before the check.
         """
         began = trio.current_time()
         while True:
@@ -150,7 +150,7 @@ class AlarmSink:
             try:
                 await store.commit(KeepAlarm(alarm.kind, alarm.key, alarm.text, clock.now()))
             except StoreError:
-                # The store itself may be the problem, so call the hook without a stored row.
+                # The alarm may be about the store itself, so call the hook even without a stored row.
                 self._queue.popleft()
                 if len(self._unstored) < _WAITING:
                     now = clock.now()
@@ -187,8 +187,9 @@ class AlarmSink:
                 await store.commit(AcknowledgeAlarms((kind,), key, clock.now()))
 
     async def _tell(self, store: Store, clock: WallClock) -> float:
-        """Call the hook for open alarms that the hook has not got for an hour. Return the seconds until the
-        next round.
+        """Call the hook for each open alarm with which the hook was not called for an hour.
+
+        Return the seconds until the next round.
         """
         failed = False
         for row in await store.alarms.open(told_before=clock.now() - _HOUR, limit=_PAGE):
@@ -205,8 +206,8 @@ class AlarmSink:
         kinds = {*(row.kind for row in rows), *(kind for kind, _ in self._rung)}
         if kinds & STATES or len(rows) == _PAGE:
             return _LOOK
-        # No alarm about a state is open, so the next round is due when the hook must be called again. Alarms
-        # about events are not repeated.
+        # No alarm about a state is open, so the next round is needed only when the hook must be called again.
+        # Alarms about events are not repeated.
         told = [row.told or 0 for row in rows if row.kind not in EVENTS or row.last > (row.told or 0)]
         # The next round is `_LOOK` seconds after the hour is over: alarms that were reported within `_LOOK`
         # seconds of each other are then repeated together.

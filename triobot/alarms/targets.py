@@ -1,10 +1,10 @@
 """Send alarms to people: by a signed HTTP POST (`http_target`), or into a chat of the bot itself.
 
-Each target has its own task, so that a failing or slow target delays no other target. The task compares the
-open alarms with the target's marks, which are stored: one mark for each alarm, with the time of the alarm's
-last message. So each alarm is sent once, even over restarts. An open alarm is sent again after the configured
-time, and an ended alarm is sent once more. If a kill comes after a message and before the mark is stored, the
-message is sent again.
+Each target has its own task, so that a failing or slow target delays no other target. For each target and
+alarm, the store has the time of the last message. The task compares the open alarms with these stored times.
+So each alarm is sent once, even over restarts. An open alarm is sent again after the configured time, and an
+ended alarm is sent once more. If the process is killed after a message is sent and before its time is stored,
+the message is sent again.
 """
 
 from __future__ import annotations
@@ -116,11 +116,11 @@ class Target(Protocol):
     def name(self) -> str: ...
 
     async def tell(self, news: AlarmNews) -> None:
-        """Send an alarm; return once the receiver has accepted it.
+        """Send a message about an alarm; return once the receiver has accepted the message.
 
         Raises:
             NotYetError: try again soon, and raise no alarm about this target.
-            Exception: the receiver did not accept the alarm. For exceptions other than `TargetError`, only
+            Exception: the receiver did not accept the message. For exceptions other than `TargetError`, only
                 the class is logged.
         """
         ...
@@ -151,11 +151,11 @@ class ChatTarget:
 @final
 @guarded
 class _Mark:
-    """The last message sent to a target about an alarm.
+    """The stored fact about the last message that was sent to a target about an alarm.
 
     Attributes:
-        first: when the alarm was first raised. This time distinguishes the alarm from a later alarm with the
-            same key.
+        first: when the alarm was first raised. This time distinguishes the alarm from a later alarm of the
+            same kind and key.
         told: time of the last message.
     """
 
@@ -216,12 +216,12 @@ class Courier:
                 await trio.sleep(_NOT_YET)
                 continue
             except _FailedError:
-                # Wait even if there are new alarms: the target would fail for them, too.
+                # Wait even if there are new alarms, because the target would fail for the new alarms, too.
                 await trio.sleep(again)
                 again = min(2 * again, _LONGEST_AGAIN)
                 continue
             except StoreError:
-                more = True  # so the alarm is checked again a minute later
+                more = True  # with this value, the alarm is checked again a minute later
             again = _FIRST_AGAIN
             if more:
                 await trio.sleep(_FIRST_AGAIN)
@@ -247,16 +247,19 @@ class Courier:
         return len(due) > _AT_ONCE
 
     def _due(self, stored: Sequence[AlarmRow] | None) -> Iterator[tuple[Happened, AlarmRow]]:
-        """Yield the due messages. If the store can't be read (`stored` is None), no alarm counts as over."""
+        """Yield the due messages.
+
+        If the store can't be read (`stored` is None), no alarm is treated as ended.
+        """
         now = self._clock.now()
         recent = [row for row in self._unstored() if row.kind in STATES or now - row.last < _HOUR]
         rows: dict[What, AlarmRow] = {(row.kind, row.key): row for row in (*recent, *(stored or ()))}
-        rows.pop((UNTOLD, self.name), None)  # a message that arrives can't report that messages don't arrive
+        rows.pop((UNTOLD, self.name), None)  # a message through a target can't report that this target fails
         for what, mark in list(self._marks.items()):
             if stored is None or what in rows:
                 continue
             if what[0] in EVENTS:
-                del self._marks[what]  # an event has no end to report: an operator has acknowledged its alarm
+                del self._marks[what]  # acknowledged: an event has no end to report
                 continue
             kind, key = what
             yield "resolved", AlarmRow(kind, key, "", mark.first, now, 0)
@@ -318,5 +321,5 @@ class _FailedError(Exception):
 @reading("what the store keeps of alarms that were told")
 def _read(text: str | None) -> dict[What, _Mark]:
     marks = cast("list[tuple[AlarmKind, str, int, int]]", json.loads(text or "[]"))
-    # This version can't describe kinds that it doesn't define.
+    # The stored kind may be from another version of triobot; only known kinds can be described.
     return {(kind, key): _Mark(first, told) for kind, key, first, told in marks if kind in ABOUT}

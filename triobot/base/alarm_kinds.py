@@ -62,7 +62,7 @@ class Alarm:
 
     Attributes:
         kind: kind from the closed list.
-        key: separates alarms of one kind: each (kind, key) is one alarm.
+        key: distinguishes alarms of one kind: each pair of kind and key is one alarm.
         text: what is at risk, until when, and what to do.
     """
 
@@ -83,8 +83,9 @@ class About:
     Attributes:
         happened: the event or state that raises the alarm.
         risk: what is at risk, and until when.
-        act: the operator's action; commands as they are typed, with ``REF`` for the payment's number.
-        ends: when the alarm ends by itself, if it reports a state of the bot; else empty.
+        act: what the operator should do; commands are written as they are typed, with ``REF`` for the
+            payment's number.
+        ends: when the alarm ends by itself, if the alarm reports a state of the bot; else empty.
         once: whether the alarm reports a past event without duration. If `ends` is empty and `once` is False,
             the alarm is about a payment, and a later change of the payment ends the alarm.
         stops: whether the bot can't do its work while the alarm is open.

@@ -1,4 +1,6 @@
-"""The TLS context of a client; imported for TLS connections and httpx's transports only."""
+"""The TLS context of a client, in a module that is imported only for TLS connections and httpx's
+transports.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Catch every exception of an author's code: an exception ends that code, never the process.
+"""Functions for catching every exception of an author's code: an exception ends that code, never the process.
 
 argparse and click raise SystemExit on wrong arguments. Code that runs asyncio in a thread may raise asyncio's
 CancelledError. An extension written in Rust may raise a BaseException that is no Exception. So each caller of
-an author's code catches BaseException and converts the exception here. Two exceptions pass unchanged: an
-exception raised by a signal handler, which is meant for the process, and Trio's cancellation of a scope
-around the caller.
+an author's code catches BaseException and converts the exception here. Two kinds of exceptions are raised
+again unchanged: an exception that a signal handler raised, which is meant for the process, and Trio's
+cancellation of a scope around the caller.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 
 def contained(error: BaseException, *, shown: bool = False) -> Exception:
-    """Return an Exception for an error of an author's code: `error` itself, or an exception made from
-    `error`.
+    """Return an Exception for an error of an author's code: `error` itself, or a new exception that
+    describes `error`.
 
     Args:
         shown: whether the caller will also use the error's `repr`.
@@ -61,8 +61,8 @@ def all_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def can_be_told(error: BaseException, *, shown: bool = False) -> bool:
-    """Return whether an error of an author's class can be logged: no attribute and no cause raises an error
-    when read.
+    """Return whether an error of an author's class can be logged without an exception from its
+    attributes or its causes.
 
     Args:
         shown: whether to call `repr` on the error, too.
@@ -85,8 +85,8 @@ def can_be_told(error: BaseException, *, shown: bool = False) -> bool:
 def contained_in_task(error: BaseException) -> Exception:
     """Return an Exception, as `contained` does, for an error of the code that the current task awaited.
 
-    If no scope around the task is cancelled, a `trio.Cancelled` came from another task or nursery. Such an
-    error is converted, too.
+    If no scope around the task is cancelled, a `trio.Cancelled` came from another task or nursery. Such a
+    `trio.Cancelled` is converted, too.
 
     Raises:
         BaseException: `error`, if a signal handler raised it, or if a scope around the task is cancelled.
@@ -115,7 +115,7 @@ def kind_of(error: BaseException) -> str:
 
 
 def split(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
-    """Split an error into its cancellations and the rest; either may be None."""
+    """Split an error into its cancellations and its other errors; either result may be None."""
     if issubclass(type(error), BaseExceptionGroup):
         return cast("BaseExceptionGroup[BaseException]", error).split(trio.Cancelled)
     return (error, None) if issubclass(type(error), trio.Cancelled) else (None, error)
@@ -130,7 +130,7 @@ def leaves(error: E) -> Iterator[E]:
 
 
 def only_of(error: BaseException) -> BaseException:
-    """Return the only exception in a group; return a group of several exceptions unchanged."""
+    """Return the single exception in a group; return a group of several exceptions unchanged."""
     parts = list(leaves(error))
     return parts[0] if len(parts) == 1 else error
 
@@ -138,10 +138,10 @@ def only_of(error: BaseException) -> BaseException:
 def came_by_signal(error: BaseException) -> bool:
     """Return whether a signal handler raised the error or, if the error is a group, one of its members.
 
-    The frames of the traceback show this. Trio's own Ctrl-C handler is a Python function, as are the handlers
-    that programs set. Only Python's default handler has no Python frame, and Trio replaces that handler while
-    Trio runs. If a program sets the default handler again, each KeyboardInterrupt in the main thread counts
-    as raised by a signal handler.
+    The frames of the traceback show whether a signal handler raised the error. Trio's own Ctrl-C handler is a
+    Python function, as are the handlers that programs set. Only Python's default handler has no Python frame,
+    and Trio replaces that handler while Trio runs. If a program sets the default handler again, each
+    KeyboardInterrupt in the main thread counts as raised by a signal handler.
     """
     if parts := _parts_of(error):
         return any(map(came_by_signal, parts))
@@ -164,7 +164,7 @@ def note(error: BaseException, text: str) -> None:
 
 
 def text_of(error: BaseException) -> str:
-    """Return the text of an author's exception; "" if `__str__` raises an error."""
+    """Return the text of an author's exception; "" if its `__str__` raises an error."""
     try:
         return str(error)
     except BaseException:  # `__str__` is an author's code, too

@@ -1,7 +1,7 @@
 """Addresses that a server listens on: TCP, Unix socket or inherited socket.
 
-With an inherited socket, a restart refuses no connection. The socket stays open in the process that made it,
-and the kernel queues new connections until the next process accepts them.
+With an inherited socket, no connection is refused during a restart. The socket stays open in the process that
+made it, and the kernel queues new connections until the next process accepts them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import trio
 from ..errors import ConfigError
 from .frozen import guarded
 
-# systemd passes its sockets from this descriptor on (sd_listen_fds).
+# The first descriptor of the sockets that systemd passes (sd_listen_fds).
 _FIRST_INHERITED: Final = 3
 
 
@@ -40,11 +40,13 @@ class TcpBind:
 @final
 @guarded
 class UnixBind:
-    """Path of a Unix socket, for a proxy on this computer. A socket left by an ended process is replaced.
+    """Path of a Unix socket, for a proxy on this computer.
+
+    If an ended process has left a socket at this path, the socket is replaced.
 
     Attributes:
-        mode: file mode of the path; a connection needs write permission. None: the process's umask decides,
-            which usually permits this user only.
+        mode: file mode of the path; a client needs write permission to connect. None: the process's umask
+            decides, which usually permits this user only.
         group: name or number of the path's group; None: the process's own group.
     """
 
@@ -96,7 +98,7 @@ def allow_descriptors(needed: int) -> None:
 
 
 async def open_listeners(binds: Sequence[Bind], *, backlog: int) -> list[trio.SocketListener]:
-    """Listen on all of the addresses, or on none.
+    """Listen on all of the addresses, or raise and listen on no address.
 
     Raises:
         ConfigError: an address is in use or doesn't belong to this computer, or a descriptor is no listening
@@ -151,7 +153,7 @@ def _listen_unix(bind: UnixBind, backlog: int) -> trio.SocketListener:
         try:
             made.bind(path)
         except OSError as error:
-            if error.errno is None:  # Python raised the error before any system call
+            if error.errno is None:  # Python raised this error before any system call, so it has no number
                 raise ValueError("the path is too long for a socket; Linux takes 107 bytes") from None
             if error.errno != errno.EADDRINUSE or not _is_left_over(path):
                 raise

@@ -44,7 +44,8 @@ class RenewedCertificate:
     def __init__(self, certificate: str | Path, key: str | Path | None = None) -> None:
         self._certificate = Path(certificate)
         self._key = None if key is None else Path(key)
-        # Read the files' state before their content: so the next call detects a change between the two reads.
+        # Read the files' state before their content, so that the next call detects a change between the two
+        # reads.
         self._seen = self._look()
         self._context = server_context(self._certificate, self._key)
 
@@ -53,7 +54,7 @@ class RenewedCertificate:
         if found != self._seen:
             self._seen = found
             try:
-                # Make a new context: a partly loaded certificate would break the old context, too.
+                # Make a new context, because a partly loaded certificate would make the old context unusable.
                 self._context = server_context(self._certificate, self._key)
                 _log.info("the certificate %s was renewed, and is used from now on", self._certificate)
             except ConfigError as error:

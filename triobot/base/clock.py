@@ -1,20 +1,21 @@
 """The protocol `WallClock` for the time of day, and detection of jumps of this time.
 
 The time of day jumps when a person or a late time service sets the clock, and when a computer without a
-battery starts. A timer of an hour must still last an hour. So a running bot reads the time through a
-`Timepiece`. At each reading, `Timepiece` compares the time of day with a clock that can't be set, and so
-detects each jump.
+battery starts. After a jump, a timer of an hour must still last an hour. So a running bot reads the time
+through a `Timepiece`. Each time it is read, the `Timepiece` compares the time of day with a clock that can't
+be set, and so detects each jump.
 
 There is one exception, because handling an event reads the clock several times. For 100 ms after a
-comparison, a reading of the system clock makes no new comparison, unless the clock shows an earlier time. So
-if the system clock is set back to a time within these 100 ms, the jump is detected only after the 100 ms.
+comparison, the `Timepiece` makes no new comparison, unless the system clock shows an earlier time. So if the
+system clock is set back to a time within these 100 ms, the jump is detected only after the 100 ms.
 
-A jump is detected only by a reading, so a wait for a time of day reads the clock at least each minute
-(`Timepiece.wait`). A clock that reports each change, such as virtual time, is not read between changes.
+A jump is detected only when the clock is read, so code that waits for a time of day reads the clock at least
+each minute (`Timepiece.wait`). A clock that reports each change, such as virtual time, is not read between
+changes.
 
-On Linux and macOS, the clock that can't be set also counts the time during which the computer sleeps. So
-sleep is no jump there: the time has passed for every timer. On other systems, `Timepiece` detects the
-computer's sleep, and the pause of a virtual machine, as jumps.
+On Linux and macOS, the clock that can't be set also counts the time during which the computer sleeps. So the
+computer's sleep is no jump on these systems: the time has passed for every timer. On other systems,
+`Timepiece` detects the computer's sleep, and the pause of a virtual machine, as jumps.
 """
 
 from __future__ import annotations
@@ -57,16 +58,18 @@ LOOK_AGAIN: Final = 60.0
 class Steady(Protocol):
     """A time of day with an additional clock that can't be set.
 
-    If there is no such additional clock, a `Timepiece` compares the time of day with Trio's clock.
+    For a clock without `steady`, a `Timepiece` compares the time of day with Trio's clock.
     """
 
     def steady(self) -> int:
-        """Return milliseconds since an arbitrary moment; sleep of the computer counts."""
+        """Return milliseconds since an arbitrary moment, including the time during which the computer
+        slept.
+        """
         ...
 
 
 def steady_time() -> int:
-    """Return this computer's milliseconds since an arbitrary moment; sleep of the computer counts."""
+    """Return milliseconds since an arbitrary moment, including the time during which this computer slept."""
     if sys.platform == "linux":
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
     if sys.platform == "darwin":  # on macOS, time.monotonic() stops while the computer sleeps
@@ -90,7 +93,7 @@ class SystemClock:
 @final
 @guarded
 class StoppedClock:
-    """A clock that always shows the same time, for reading past states."""
+    """A clock that always shows the same time, used to inspect a past state."""
 
     at: int
 
@@ -105,10 +108,10 @@ class StoppedClock:
 
 @final
 class Timepiece:
-    """A clock for the time of day that measures its own jumps.
+    """A clock for the time of day that measures the jumps of the time of day.
 
     Attributes:
-        before: sum of all jumps before this run of the program, in milliseconds.
+        before: sum of all jumps before this process, in milliseconds.
     """
 
     def __init__(self, clock: WallClock) -> None:
@@ -116,7 +119,7 @@ class Timepiece:
         self._compared_at = -_COMPARED_FOR
         self._waits: set[trio.CancelScope] = set()
         self._look_again = LOOK_AGAIN
-        # A test clock reports each change; the system clock must be read regularly.
+        # A test clock reports each change, but the system clock must be read regularly.
         if (when_set := getattr(clock, "when_set", None)) is not None:
             when_set(self._look_soon)
             self._look_again = math.inf
@@ -136,7 +139,7 @@ class Timepiece:
         if known is not None and -TOLERANCE <= between - known <= TOLERANCE:
             self._between = between
             return now
-        # Read both clocks again: the program may have been stopped between the two readings.
+        # Read both clocks again: the process may have been suspended between the two readings.
         now, steady = self._read()
         self._compared_at, between = now, now - steady
         by, self._between = 0 if known is None else between - known, between
@@ -163,19 +166,25 @@ class Timepiece:
             self._told.remove(told)
 
     def take_up(self, jumped: int) -> None:
-        """Add the jumps of earlier runs, `jumped` milliseconds. Call once, before any use of the sum."""
+        """Add the sum of the jumps in earlier processes, `jumped` milliseconds.
+
+        Must be called once, before any use of `jumped`.
+        """
         self.before = jumped
         self._jumped += jumped
 
     def was_seen(self, at: int) -> None:
-        """Compare the time of day with `at`, a time of an earlier run. If the present time is earlier than
-        `at`, count the difference as a jump.
+        """Compare the time of day with `at`, a time that an earlier process stored.
+
+        If the present time is earlier than `at`, count the difference as a jump.
         """
         if (now := self.now()) < at - TOLERANCE:
             self._jump(now - at)
 
     async def wait(self, news: trio.Event, seconds: float) -> None:
-        """Wait for `news`, for `seconds`, or until the clock must be read again, whichever is first."""
+        """Return when `news` is set, after `seconds`, or when the clock must be read again, whichever
+        is first.
+        """
         # A wait without a time limit needs no clock reading.
         with trio.move_on_after(seconds if seconds == math.inf else min(seconds, self._look_again)) as scope:
             self._waits.add(scope)

@@ -23,7 +23,7 @@ def distribution() -> Distribution | None:
     The distribution is found by the console script ``triobot``, because an editable installation doesn't list
     its packages.
     """
-    from importlib.metadata import entry_points  # imported late: most starts don't need it
+    from importlib.metadata import entry_points  # imported here because most starts don't need this module
 
     for command in entry_points(group="console_scripts", name="triobot"):
         if command.value == "triobot.cli:main":
@@ -42,8 +42,8 @@ def needing(extra: str, what: str) -> Generator[None]:
     """Raise ConfigError with the install command if an import in the block fails because `extra` isn't
     installed.
 
-    In nested blocks, the error names the extra and `what` of the outermost block, since the user asked for
-    that block's feature.
+    In nested blocks, the error names the extra and `what` of the outermost block, which is the feature that
+    the user asked for.
 
     Raises:
         ConfigError: the extra isn't installed.

@@ -1,4 +1,4 @@
-"""Fields of authors' value classes: attrs classes and dataclasses alike."""
+"""Fields of authors' value classes, the same for attrs classes and dataclasses."""
 
 from __future__ import annotations
 

@@ -68,8 +68,9 @@ class ServingLimits:
             closed at most a quarter of `idle_seconds` later.
         send_bytes: about how many bytes of unread answers the kernel buffers for a sender; None: the kernel's
             default for long answers, some megabytes.
-        linger_seconds: time for reading and discarding the rest of an unfinished request after its answer. So
-            a sender that reads only after writing still gets the answer.
+        linger_seconds: after the answer to an unfinished request, the time for which further bytes of the
+            request are read and discarded. So a sender that writes its whole request before it reads still
+            gets the answer.
         connections: largest number of open connections. The number can't be larger than the process's limit
             of open files minus `spare_descriptors`. If there are too many connections, the bot closes the
             connection that has waited longest for its sender. If every connection has a request in progress,
@@ -94,7 +95,8 @@ class ServingLimits:
 
     header_bytes: int = 16 * 1024
     idle_seconds: float = 5.0
-    # nginx's client_body_timeout is 60 s, and also counts from the last read. Applications may want less.
+    # nginx's client_body_timeout is 60 s, and also applies to each read. An application may use a lower
+    # limit.
     body_seconds: float = 60.0
     # nginx's send_timeout is 60 s. Here the limit is lower: answers are short, and connections are scarce.
     send_seconds: float = 30.0
@@ -119,7 +121,7 @@ def check_bounds(limits: attrs.AttrsInstance, whose: str) -> None:
     """Check that each limit has its field's type and is above zero.
 
     Args:
-        whose: owner of the limits, for the error message, such as ``the listener's``.
+        whose: text for the error message that says what the limits belong to, such as ``the listener's``.
 
     Raises:
         ConfigError: a limit has another type, or is not above zero. The error names the field.

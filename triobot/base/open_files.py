@@ -61,9 +61,7 @@ def is_stranger(owner: int, folder_owner: int) -> bool:
 
 
 def room_beside(path: Path) -> int:
-    """Return the number of free bytes on the disk of `path`; a huge number if the system reports no
-    number.
-    """
+    """Return the number of free bytes on the disk of `path`; a huge number if it is unknown."""
     if not hasattr(os, "statvfs"):
         return 1 << 62
     disk = os.statvfs(path)

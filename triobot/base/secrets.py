@@ -1,4 +1,4 @@
-"""Text that must never be shown: the platform's token, the webhook's secret."""
+"""Text that must never be shown, such as the platform's token or the webhook's secret."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """Return the text, only for a header or a comparison that needs it."""
+        """Return the text. Use this method only where a header or a comparison needs the text."""
         return self._text
 
     def __repr__(self) -> str:

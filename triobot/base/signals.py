@@ -19,8 +19,8 @@ HEARD: Final[list[int]] = []
 
 
 def ending_signals() -> list[signal.Signals]:
-    """List the signals that stop the process in order: Ctrl-C, SIGTERM, and the closing of the terminal
-    window.
+    """List the signals on which the process stops in an orderly way: Ctrl-C, SIGTERM, and the closing
+    of the terminal window.
     """
     endings = [signal.SIGINT, signal.SIGTERM]
     for name in ("SIGHUP", "SIGBREAK"):  # SIGBREAK: Windows
@@ -49,7 +49,7 @@ def hearing_signals(most: int) -> Generator[AsyncIterator[int]]:
     """Receive the stop signals while the block runs. The `most`-th signal ends the process at once.
 
     Code that never awaits blocks the event loop, which then can't receive signals. So a Python signal handler
-    counts the signals: Python calls such handlers even in the middle of that code.
+    counts the signals: Python calls this handler even in the middle of such code.
     """
     heard, leave_terminal = 0, _as_it_is()
     HEARD.clear()

@@ -50,7 +50,7 @@ class OperatorApi:
         chats: yields the state of chats in memory; its argument is the largest number of chats.
         begun: makes the journal of a conversation that is stored only as its event's row. None if there are
             no such conversations.
-        end: ends everything in a chat, and returns after the end.
+        end: ends all conversations in a chat, and returns once they have ended.
         order: orders that a parked conversation ends, with a message to the users, or is tried again. The
             order is durable when `order` returns. Returns False if the end was ordered before.
         broadcasts: answers requests about broadcasts.
@@ -58,7 +58,8 @@ class OperatorApi:
         jobs: answers requests about jobs.
         reach: sends a message or a signal to a chat, or starts a route in the chat.
 
-    If a request needs a function that isn't given, the answer is ConflictError: no bot runs.
+    If a request needs one of these functions and the argument is missing, the answer is ConflictError: no bot
+    runs.
     """
 
     _store: Store = attrs.field(alias="store")
@@ -147,7 +148,7 @@ class OperatorApi:
             await tell(line)
 
     async def _read_kept(self, tell: Tell, key: str, after: ChatId | None = None) -> None:
-        """Read a page of the values that places keep under `key`, and the start of the next page."""
+        """Answer with a page of the values that places store under `key`, and the start of the next page."""
         found = await self._store.keyed(key, after=after, limit=_PAGE)
         for chat_id, value in found:
             await tell({"chat_id": chat_id, "value": value})
@@ -176,13 +177,13 @@ class OperatorApi:
             await tell({**attrs.asdict(row), "act": ABOUT[row.kind].act.replace("REF", row.key)})
 
     async def _open_alarms(self, health: Answer) -> Collection[AlarmRow]:
-        """Return the open alarms in the store, and open alarms that the store could not save."""
+        """Return the open alarms in the store, and the open alarms that the store could not save."""
         unstored = cast("Sequence[AlarmRow]", health.get("alarms", ()))
         rows = [*await self._store.alarms.open(limit=_MOST_ALARMS), *unstored]
         return {(row.kind, row.key): row for row in rows}.values()
 
     async def metrics(self) -> Answer:
-        """Return the data of the metrics: the status, and the store's latencies.
+        """Return the data from which the metrics are made: the status, and the store's latencies.
 
         Raises:
             StoreError: the store could not be read.
@@ -231,11 +232,13 @@ class OperatorApi:
     async def _forget(self, chat_id: ChatId) -> Answer:
         """Delete all data of a chat or another place, unless a payment in the chat is open.
 
-        ``found`` in the result: whether there was any data, including conversations that this call has ended.
+        ``found`` in the result says whether there was any data, including conversations that this call has
+        ended.
         """
         payments = self._payments if is_chat(chat_id) else None
         if payments is not None:
-            # Check before ending anything: a bot that has captured money must give the goods.
+            # Check for open payments before any conversation is ended: a bot that has captured money must
+            # give the goods.
             await payments({"ask": "payments.forget", "chat": chat_id, "captured": True})
         stood = [
             *await self._store.pending(chat_id, after=0, limit=1),
@@ -322,7 +325,8 @@ class OperatorApi:
             limit -= len(rows[:limit])
 
     async def _read_journals(self, tell: Tell, after: int = 0, *, whole: bool = True) -> None:
-        """Read a page of the journals of conversations that have not ended, and the start of the next page.
+        """Answer with a page of the journals of conversations that have not ended, and the start of the
+        next page.
 
         Args:
             whole: whether to include the records. Without the records, the answer has only ids and routes.
@@ -350,7 +354,7 @@ class OperatorApi:
 
     async def _tell_row(self, id: ConversationId, tell: Tell) -> None:
         journal = await self._filing.journal(id)
-        if journal is not None:  # the conversation may have ended since the list was read
+        if journal is not None:  # the conversation may have ended after the list was read
             records = journal.records
             told: dict[str, object] = {"room": room_in(records[0])} if records else {}
             told["last_record"] = outlined(records[-1]) if records else None
@@ -385,7 +389,7 @@ def row_fields(row: ConversationRow) -> Answer:
 @final
 @attrs.define(eq=False)
 class Filing:
-    """Reads conversations, oldest first."""
+    """Reads conversations and their journals, oldest first."""
 
     _store: Store
     _begun: Begun | None = None
@@ -404,8 +408,8 @@ class Filing:
         """Return the ids of a chat's conversations that have not ended; with `crashed`, also crashed
         conversations that are kept.
         """
-        # Only the chat's oldest row can have begun a conversation: while older events wait, no event begins a
-        # conversation from its row.
+        # Only the chat's oldest inbox row can have begun a conversation: an event begins a conversation in
+        # its row only if no older event waits.
         rows = await self._store.pending(chat_id, after=0, limit=1)
         stored = [*await self._store.conversations(chat_id)]
         if crashed:
@@ -416,12 +420,12 @@ class Filing:
         """Return a page of conversations with ids above `after`, and the next page's `after`; None at the
         end.
         """
-        # Read the event rows first: a conversation that is written to the store between the two queries is
-        # found by the second query.
+        # Read the inbox rows first: the second query then finds a conversation that is written to the store
+        # between the two queries.
         rows = await self._store.backlog(after=after, limit=_ROWS)
         stored = await self._store.all_conversations(after=after, limit=_ROWS)
-        # If a page is full, the store may have further rows of this kind with ids below the last ids of the
-        # other page. So return only ids up to the end of the full page.
+        # If the page of one kind of rows is full, the store may have further rows of this kind with ids below
+        # the last ids of the other page. So return only ids up to the end of the full page.
         ends = [rows[-1].seq] if len(rows) == _ROWS else []
         ends += [stored[-1].id] if len(stored) == _ROWS else []
         end = min(ends, default=None)

@@ -34,7 +34,7 @@ _LONGEST: Final = 1024 * 1024
 
 @final
 class SilentBotError(StoreError, trio.TooSlowError):
-    """A bot runs but doesn't answer; the request was not sent."""
+    """A bot is running but doesn't answer; the request was not sent."""
 
 
 async def ask(path: Path, question: Question, tell: Callable[[Answer], Awaitable[None]]) -> bool:
@@ -44,10 +44,10 @@ async def ask(path: Path, question: Question, tell: Callable[[Answer], Awaitable
         tell: called with each line of the answer.
 
     Raises:
-        ConfigError, StoreError: the bot answered with this error, or stopped during the answer, or refuses
-            this user, or runs another version.
+        ConfigError, StoreError: the bot answered with this error, stopped during the answer, refuses this
+            user, or has another version.
         SilentBotError: the bot's process is blocked.
-        LocalProtocolError: no route fits `question`.
+        LocalProtocolError: `question` is no request of the API.
 
     Cancellation: *ambiguous*: the bot may act on the request.
     """
@@ -72,7 +72,7 @@ async def ask(path: Path, question: Question, tell: Callable[[Answer], Awaitable
             await _hear(connection, tell)
     except (MalformedError, NothingSentError, *LOST):
         # There are three possible reasons: the bot was killed; the bot runs as another user, and closed the
-        # connection; or the bot's server is no HTTP server.
+        # connection; or the process behind the socket isn't an HTTP server.
         raise StoreError(_NO_ANSWER) from None
     return True
 
@@ -87,7 +87,7 @@ async def _connect(path: Path, door: Loopback | None) -> trio.SocketStream | Non
     try:
         return await trio.open_tcp_stream(HOST, door.port)
     except OSError:
-        return None  # a killed bot has left the file with the key
+        return None  # a bot that was killed has left the file with the key
 
 
 def _encoded(method: str, target: str, body: bytes, door: Loopback | None) -> bytes:
@@ -97,8 +97,9 @@ def _encoded(method: str, target: str, body: bytes, door: Loopback | None) -> by
 
 
 async def _hear_that_it_lives(path: Path, connection: ClientConnection) -> None:
-    """Check that the bot answers ``GET /``; the answer needs no store. The operator's request, which is sent
-    next, has no time limit.
+    """Check that the bot answers ``GET /``; the answer needs no store.
+
+    The request is sent after this check, and has no time limit.
 
     Raises:
         SilentBotError: there is no answer within the time limit.
@@ -131,12 +132,12 @@ async def _pieces(connection: ClientConnection) -> AsyncGenerator[bytes]:
 
 
 def _nobody(path: Path, why: OSError) -> bool:
-    """Return False if a connection's failure means that no bot runs; else raise."""
+    """Return False if `why`, the failure of a connection, means that no bot runs; else raise an error."""
     match why:
         case FileNotFoundError() | ConnectionRefusedError() | NotADirectoryError():
             return False
         case OSError(errno=errno.ENAMETOOLONG):
-            return False  # the bot could not make a socket with this name either
+            return False  # a bot can't make a socket with this name either
         case PermissionError():
             raise ConfigError(
                 f"this user may not ask the bot at {path}; run the command as the bot's user, or as root"

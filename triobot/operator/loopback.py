@@ -1,8 +1,8 @@
 """Access to an operator's listener: a Unix socket beside the store, or a loopback port with a key.
 
 On systems without Unix sockets, the bot listens on a free port of this computer. The bot writes the port and
-a new key to a file beside the store. Only the file's owner can read the file, as far as the system has
-permissions. Anyone who can read the file may send requests.
+a new key to a file beside the store. On a system with file permissions, only the file's owner can read the
+file. Anyone who can read the file may send requests.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LONGEST_NAME: Final = _LONGEST_PATH - len(f"{_DESCRIPTORS}/12345/")
 
 
 def is_on_server(store: str) -> bool:
-    """Whether the store at this address is in a database server."""
+    """Return whether the store at this address is on a database server."""
     return store.startswith("postgresql:")
 
 
@@ -83,12 +83,15 @@ class Loopback:
         return HEADER, _SCHEME + self.key.reveal()
 
     def opens(self, given: bytes) -> bool:
-        """Whether `given` is the header's value. The comparison takes the same time for every wrong value."""
+        """Return whether `given` is the right value of the header.
+
+        The comparison takes the same time for every wrong value.
+        """
         return hmac.compare_digest(given, self.header[1].encode())
 
 
 def has_unix_sockets() -> bool:
-    """Whether this system has Unix sockets; then no key is needed."""
+    """Return whether this system has Unix sockets; with a Unix socket, no key is needed."""
     return hasattr(socket, "AF_UNIX")
 
 

@@ -51,7 +51,7 @@ class Metric:
 
 
 def _found(told: Answer, path: str) -> Any:
-    """Return the status's value at `path`, such as ``outbox.retries``; None if there is none."""
+    """Return the value at `path`, such as ``outbox.retries``, in the status; None without such a value."""
     found: object = told
     for name in path.split("."):
         found = cast("Answer", found or {}).get(name)
@@ -59,8 +59,9 @@ def _found(told: Answer, path: str) -> Any:
 
 
 def _one(path: str) -> Callable[[Answer], Iterable[Sample]]:
-    """Return a function that reads the number at `path`. If this number is None or absent, there is no
-    sample.
+    """Return a function that makes a sample of the number at `path`.
+
+    If this number is None or absent, there is no sample.
     """
 
     def read(told: Answer) -> Iterable[Sample]:
@@ -75,7 +76,7 @@ def _by(label: str, path: str, names: Sequence[str] = ()) -> Callable[[Answer], 
     name.
 
     Args:
-        names: entries that get a sample even if absent, with the value 0.
+        names: names of entries for which a sample is made in any case; the value is 0 if the entry is absent.
     """
 
     def read(told: Answer) -> Iterable[Sample]:

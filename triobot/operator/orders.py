@@ -1,9 +1,9 @@
 """The operator API through a store in a database: the same requests and answers, without a connection to the
 bot.
 
-A command on another computer can reach the bot through the database. As in HTTP, a request has a method and
-a target, and an answer has a status and lines. The store transports both; this module encodes and decodes
-requests and answers at both ends.
+A command on another computer can reach the bot through the database. As in HTTP, a request has a method and a
+target, and an answer has a status and lines. The store transports requests and answers; this module encodes
+and decodes both at the two ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _log: Final = logging.getLogger("triobot.operator")
 
 
 async def carry_out(api: OperatorApi, order: OperatorOrder, put: Callable[[bytes], Awaitable[None]]) -> int:
-    """Answer a request in pieces, and return the HTTP status. After a failure, the last line is the error.
+    """Answer an order's request in pieces, and return the HTTP status.
+
+    After a failure, the last line is the error.
 
     Args:
         put: stores a piece of the answer.
@@ -61,8 +63,8 @@ async def ask_through(store: str, question: Question, tell: Tell) -> bool:
         tell: called with each line of the answer.
 
     Raises:
-        ConfigError, StoreError: the bot answered with this error, or could not be asked.
-        LocalProtocolError: no route fits `question`.
+        ConfigError, StoreError: the bot answered with this error, or the request could not be sent.
+        LocalProtocolError: `question` is no request of the API.
 
     Cancellation: *ambiguous*: the bot may act on the request.
     """

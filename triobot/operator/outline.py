@@ -33,7 +33,7 @@ PLACES: Final = {
 
 NAMES: Final = r"[^\W\d]\w*([.](<locals>|[^\W\d]\w*))*"
 NAME: Final = re.compile(NAMES)
-# In the id of a hook's operation, the hook's name precedes the numbers.
+# In the id of an operation in a hook, the hook's name precedes the numbers.
 _ID: Final = re.compile(rf"({NAMES}[.])?[0-9]+([./][0-9]+)*")
 _SIGNAL: Final = "triobot.conversations.doors.calls.Signal"
 # Fields that identify a record besides its id. These fields contain no text of a user.
@@ -53,8 +53,9 @@ def outlined(text: str) -> Answer:
 
 
 def room_in(text: str) -> list[Node] | None:
-    """Return the name and key of the room that got the first event of a conversation, given the
-    conversation's first record. Return None if the first event wasn't a room's signal.
+    """Return the name and key of the room that got a conversation's first event.
+
+    `text` is the conversation's first record. Return None if the first event wasn't a room's signal.
     """
     match parsed(text):
         case ["S", _, _, [{"class": [str(of), {"room": {"tuple": [str(name), str(key)]}}]}, *_], *_]:
@@ -74,7 +75,7 @@ def read_record(text: str) -> tuple[str, dict[str, Node]] | None:
 
 
 def _is_time(part: Node) -> bool:
-    """Whether `part` is a record's time: a number, or three numbers if the clock has been set."""
+    """Return whether `part` is a record's time: a number, or three numbers if the clock has been set."""
     return isinstance(part, int) or (isinstance(part, list) and [type(one) for one in part] == [int] * 3)
 
 
@@ -83,7 +84,7 @@ def moment_of(time: Node) -> Node:
 
 
 def is_id(part: Node) -> bool:
-    """Whether `part` is an operation's id, and no text of a user."""
+    """Return whether `part` is an operation's id, and no text of a user."""
     return isinstance(part, int) or (isinstance(part, str) and _ID.fullmatch(part) is not None)
 
 

@@ -1,8 +1,11 @@
-"""HTTP routes of an operator's requests, and statuses of their answers. Pure.
+"""The table of an operator's requests with their HTTP methods and paths, and the statuses of the answers.
 
-A request is a mapping of JSON values: ``ask`` names the request, and the other values are its fields. The
-server decodes requests with the table `ROUTES`, the client encodes requests with the same table, and
-``GET /`` lists the table. A request's fields are in the path, in the query, or in a JSON object as the body.
+Pure.
+
+A request is a mapping of JSON values: ``ask`` is the name of the request, and the other values are its
+fields. The server decodes requests with the table `ROUTES`, the client encodes requests with the same table,
+and ``GET /`` lists the table. A request's fields are in the path, in the query, or in a JSON object as the
+body.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ _FAILED: Final = "the bot failed to answer; its log names the mistake"
 _PLACE: Final = re.compile(r"\{([a-z_]+)\}")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 _FLAGS: Final = {"true": True, "false": False}
-# Values that can't be a segment of a path, or that would change the path's meaning.
+# Values that can't be a segment of an HTTP path, or that would change the path's meaning.
 _NO_PLACE: Final = ("", ".", "..")
 _IN_QUERY: Final = ("GET", "DELETE")
 _LEAST: Final[Mapping[str, int]] = {"number": -LARGEST_PLACE, "count": 0, "id": 1}
@@ -111,7 +114,7 @@ _CALL: Final = "chat_id:number name:text! value:speech key:text"
 _LIST: Final = "states:words chat:number before:number after:text limit:number"
 _ADOPT: Final = "number:text! chat:number! amount:id! currency:text kind:text"
 
-# If two routes match, the first is used.
+# If two HTTP routes match, the first is used.
 ROUTES: Final = (
     _at("GET /status", "status"),
     _at("GET /journals", "journals.list", "chat_id:number after:count limit:id crashed:flag", many=True),
@@ -151,7 +154,7 @@ ROUTES: Final = (
 
 
 def check_question(question: Question) -> tuple[HttpRoute, dict[str, Any]]:
-    """Return a request's route, and its fields.
+    """Return a request's HTTP route, and the request's fields.
 
     Raises:
         LocalProtocolError: there is no such request, or a field is unknown, missing or invalid.
@@ -178,7 +181,7 @@ def _check(name: str, value: object, form: Format) -> None:
         case "words":
             check_is_a(name, value, list)
         case "text" | "speech":
-            # Neither file names nor stores can contain a NUL character.
+            # File names and stored texts can't contain a NUL character.
             if "\0" in check_text(name, value, empty=form == "speech"):
                 raise LocalProtocolError(name, "must be text without NUL characters")
         case _:
@@ -186,12 +189,12 @@ def _check(name: str, value: object, form: Format) -> None:
 
 
 def routes_at(path: str) -> Mapping[str, tuple[HttpRoute, Mapping[str, str]]]:
-    """Return the routes of a path by their methods, each with the fields in the path."""
+    """Return the HTTP routes for a path, by method, each with the fields in the path."""
     segments = path.split("/")
     found: dict[str, tuple[HttpRoute, Mapping[str, str]]] = {}
     for route in ROUTES:
         if (fields := route.found_in(segments)) is not None:
-            # Routes are tried in order: a literal segment wins over a field.
+            # Try the HTTP routes in order, so that a literal segment wins over a field.
             found.setdefault(route.method, (route, fields))
     return found
 
@@ -200,7 +203,7 @@ def question_at(method: str, target: str, body: bytes) -> Question:
     """Decode a request.
 
     Raises:
-        NotFoundError: there is no such route.
+        NotFoundError: no HTTP route matches.
         ProtocolError: as `decode_question`; or the body is too long.
     """
     path, _, query = target.partition("?")
@@ -224,7 +227,8 @@ def decode_question(route: HttpRoute, fields: Mapping[str, str], query: str, bod
     texts = (*fields.items(), *_pairs(query))
     given = [(name, _read(text, route.fields.get(name))) for name, text in texts]
     for name, value in (*given, *_members(body)):
-        # A repeated field is ambiguous, and requests that end or pay something must not guess.
+        # A repeated field is ambiguous, and no value must be guessed for requests that end conversations or
+        # change payments.
         if name in question:
             raise RemoteProtocolError(name, "must be given once")
         question[name] = value
@@ -253,7 +257,8 @@ def _read(text: str, form: Format | None) -> object:
 
 def _members(body: bytes) -> Sequence[tuple[str, object]]:
     try:
-        # Objects become tuples of pairs, which keep repeated names. Lists stay lists, and are refused below.
+        # The parser returns objects as tuples of pairs, which keep repeated names. Lists stay lists, and are
+        # refused below.
         found: object = json.loads(body, object_pairs_hook=tuple) if body.strip() else ()
     except (ValueError, RecursionError):
         found = None

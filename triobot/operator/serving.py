@@ -6,8 +6,8 @@ admits only its owner. At most eight connections are open at once. A connection 
 ten seconds without a request, or if the client doesn't accept an answer for thirty seconds. When a ninth
 connection comes, the connection that has been silent longest is closed.
 
-The HTTP server is imported at the first connection. So a bot under another server imports triobot's HTTP
-server only when an operator connects.
+The HTTP server is imported at the first connection. So a bot with another webhook server imports triobot's
+HTTP server only when an operator connects.
 """
 
 from __future__ import annotations
@@ -54,12 +54,13 @@ _METRICS: Final = ((b"content-type", CONTENT_TYPE.encode()),)
 async def serve_api(
     api: OperatorApi, path: Path, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Serve the API on a socket at `path` until cancelled. If the socket can't be made, warn and return: a
-    bot can run without the socket.
+    """Serve the API on a socket at `path` until cancelled.
 
-    Without `triobot.http`, warn and return, too. Call this only under the store's lock. Under the lock, a
-    socket of this user at `path` can only be left over from a dead process, and is replaced. Another kind of
-    file, or another user's socket, is never deleted.
+    If the socket can't be made, log a warning and return: a bot can run without the socket.
+
+    Without `triobot.http`, also log a warning and return. Call this only under the store's lock. Under the
+    lock, an existing socket of this user at `path` can only be left over from a dead process, and is
+    replaced. Another kind of file, or another user's socket, is never deleted.
     """
     if not own_http.is_here():
         log.warning("there is no triobot.http, so nobody serves the operator's socket %s", path)
@@ -149,7 +150,9 @@ async def listen_beside(path: Path) -> trio.SocketListener:
 
 @contextmanager
 def removing_beside(path: Path) -> Generator[None]:
-    """At the end of the block, remove the socket that was at this path at the start; keep a later socket."""
+    """At the end of the block, remove the socket that was at this path at the start of the block; keep
+    a newer socket.
+    """
     own = _identity(path)
     try:
         yield

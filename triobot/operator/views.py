@@ -5,7 +5,7 @@ redacted line keeps its structure: names of fields and classes, the operation, t
 text is replaced by its length, and every other number is replaced by 0. A fingerprint is replaced, too, since
 a short answer could be guessed from the fingerprint.
 
-A text is parsed as JSON only if, in the record's format, this text is a value that the runtime wrote. A user
+A text in a record is parsed as JSON only if the record's format says that the runtime wrote this text. A user
 may type text that looks like JSON.
 
 A worded record keeps users' texts, and shows values as an author would write them in Python.
@@ -43,7 +43,7 @@ def _redacted_field(name: str, value: object) -> object:
 
 
 def redacted_text(text: str) -> str:
-    """Redact a record. A text that is no record is replaced by its length."""
+    """Redact a record. Replace a text that is no record by its length."""
     found = read_record(text)
     if found is None:
         return _length(text)
@@ -85,7 +85,7 @@ def _error(node: Node) -> Node:
             return _blank(node)
 
 
-# --- a value; its own tags define its structure
+# --- a value; the tags in the value define its structure
 
 
 def _value_text(text: str) -> str:
@@ -191,7 +191,9 @@ def _value_of(what: str, fields: dict[str, Node]) -> str | None:
 
 
 def _began_with(args: Node) -> str | None:
-    """Return the value that the route's filter made of the event, or else the event."""
+    """Return the value that the route's filter made of the first event; without such a value, return
+    the event.
+    """
     match args:
         case [_, _, _, value, *_]:
             return _shown(value)

@@ -2,12 +2,12 @@
 
 `Content` is text or one of the classes here. A media value's source is a `Descriptor` if the platform has the
 file already, because the file was received or uploaded before. Otherwise the source is a local file or bytes
-in memory, and the outbox uploads the source before it sends the message. Descriptors are stored whole and
-sent back unchanged (interface section 2.8).
+in memory, and the outbox uploads the source before it sends the message. Descriptors are stored with all keys
+and sent back unchanged (interface section 2.8).
 
 On the wire, content is a ``type`` and a ``data`` text, in the same format in both directions (interface
-sections 2.6 to 2.8 and 4.3). So a received content can be sent on unchanged. On the wire, a media caption is
-the descriptor's key ``desc``; in these classes, the caption is a separate field.
+sections 2.6 to 2.8 and 4.3). So received content can be sent to another chat unchanged. On the wire, a media
+caption is the descriptor's key ``desc``; in these classes, the caption is a separate field.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def _is_descriptor(instance: object, attribute: attrs.Attribute[Any], value: obj
 class Descriptor:
     """The platform's JSON object for an uploaded file, without the key ``desc``.
 
-    A descriptor may be stored and sent again without another upload. Unknown keys are kept. Build descriptors
-    with `from_object`, so that equal objects make equal descriptors.
+    A descriptor may be stored and sent again without another upload. Unknown keys are kept. Descriptors must
+    be made with `from_object`, so that equal objects give equal descriptors.
     """
 
     json: str = attrs.field(validator=_is_descriptor, repr=False)
@@ -139,7 +139,7 @@ class Media:
 
     @property
     def url(self) -> str:
-        """Address at which the platform serves the bytes."""
+        """Address from which the platform serves the bytes."""
         return str(self.descriptor.fields["path"])
 
     @property
@@ -249,8 +249,9 @@ class Contact:
 def _degrees(value: float | int | str) -> str:
     if isinstance(value, float):
         return f"{value:.12f}".rstrip("0").rstrip(".")
-    # The validator refuses each value that isn't converted to text here. Large integers aren't converted,
-    # because Python raises an error when it converts a very large integer to text.
+    # Other values than floats and small integers are returned unchanged, and the validator refuses all of
+    # these but texts. Large integers aren't converted, because Python raises an error when it converts a very
+    # large integer to text.
     return str(value) if isinstance(value, int) and abs(value) < 1_000 else cast("str", value)
 
 

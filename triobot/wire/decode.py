@@ -3,15 +3,16 @@
 For unreadable bytes the functions raise `RemoteProtocolError`, and no other error; `decode_result` also
 raises the platform's refusals. `shape_of` describes an unreadable answer for logs.
 
-An event is decoded in two stages (interface sections 2.2 and 6; gaps 2 to 6 and 17). First, a request's bytes
-in any body format (gap 2) become the fields of an `Envelope`. Second, the envelope becomes an event. A body
-is multipart or JSON if the content type names this format, or if the body begins like this format; any other
-body is a form. The first stage decodes invalid UTF-8 to lone surrogates. In a user's text, the second stage
-replaces each broken character, since the rest of the text is still useful. A broken identifier is refused. An
-envelope of a known type with readable data becomes an event of this type. Any other envelope becomes an
-`UnknownEvent`, which a person can inspect; `UnknownEvent.reason` is set if the type is known.
+An event is decoded in two stages (interface sections 2.2 and 6; gaps 2 to 6 and 17). First, the bytes of a
+webhook request in any body format (gap 2) are decoded to the fields of an `Envelope`. Second, the envelope is
+converted to an event. A body is read as multipart or JSON if the content type names this format, or if the
+body begins as this format does; any other body is read as a form. The first stage decodes invalid UTF-8 to
+lone surrogates. In a user's text, the second stage replaces each broken character, since the rest of the text
+is still useful. A broken identifier is refused. An envelope of a known type with readable data is converted
+to an event of this type. Any other envelope is converted to an `UnknownEvent`, which a person can inspect;
+`UnknownEvent.reason` is set if the type is known.
 
-Content is decoded in `content`. Requests are decoded by the platform's emulator.
+Content is decoded in `content`. The platform's emulator decodes operations' requests.
 """
 
 from __future__ import annotations
@@ -63,9 +64,9 @@ from .rules import LARGEST_INTEGER, JsonValue, compact_json, is_digits, their_fa
 R = TypeVar("R")
 
 MOST_FIELDS: Final = 1_000
-# RFC 2046, section 5.1.1. The search for a longer boundary would take seconds.
+# RFC 2046, section 5.1.1. A search for a longer boundary could take seconds.
 LONGEST_BOUNDARY: Final = 70
-# The platform's longest type has 15 characters. Longer types would only fill logs.
+# The platform's longest type has 15 characters. A longer type would only fill the log.
 LONGEST_TYPE: Final = 64
 
 _BOUNDARY: Final = re.compile(r'boundary="?([^";,\s]+)"?', re.IGNORECASE)
@@ -73,8 +74,8 @@ _PART_NAME: Final = re.compile(r'(?:^|[;\s])name="?([^";]*)"?', re.IGNORECASE)
 _QUOTED: Final = re.compile("[+%]")
 _STRAY_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 
-# The fields by name; a repeated name has its last value. The names of repeated fields are returned
-# separately, so that repeated fields can be refused: another program might use the first value.
+# A body's fields by name; for a repeated name, the last value. The names of repeated fields come second, so
+# that repeated fields can be refused: another program might use the first value.
 RawFields: TypeAlias = dict[str, JsonValue]
 
 # Finds invalid escapes, and escapes of the bytes 0 and 1, which are separators below. The general decoder
@@ -91,7 +92,7 @@ LONGEST_REASON: Final = 200
 LONGEST_TRACE_ID: Final = 100
 
 _PLAIN_ID: Final = re.compile(rb'\{"id": ?([1-9][0-9]{0,14})\}')
-# This body is no JSON, so each result reader that needs the body fails.
+# This body is no JSON, so each reader of a result that needs the body raises an error.
 _UNREAD: Final = b"?"
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z_]{0,31}", re.ASCII)
 _FIELDS: Final = 8
@@ -147,7 +148,7 @@ def open_envelope(content_type: str, body: bytes) -> Envelope:
 def read_loosely(text: str) -> JsonValue:
     """Decode JSON that `read_json` may refuse, for readers that use only some parts of the value.
 
-    If an object repeats a name, the last value counts.
+    If an object repeats a name, the last value is used.
 
     Raises:
         ValueError: the text is no JSON.
@@ -281,8 +282,8 @@ def _read_multipart(text: str, boundary: str | None) -> list[tuple[str, str]]:
         return []
     pairs: list[tuple[str, str]] = []
     mark = re.compile(rf"\r?\n--{re.escape(boundary)}(--)?[ \t]*(?=\r?\n|\Z)")
-    # The text before the first boundary belongs to no part. The split also returns each boundary's ending,
-    # ``--`` or None, before the part that follows the boundary.
+    # The text before the first boundary is no field. The split also returns each boundary's ending, ``--`` or
+    # None, before the text that follows the boundary.
     pieces = mark.split(f"\n{text.lstrip()}", MOST_FIELDS)[1:]
     for end, part in zip(pieces[::2], pieces[1::2], strict=True):
         if end:
@@ -331,7 +332,7 @@ def _read_usual_text(content_type: str, body: bytes) -> Message[str] | None:
     """Decode a form of four fields with a text message; return None for any other body.
 
     Nearly every request is such a form. The result equals the result of the general decoder, which decodes
-    all other bodies. One pass undoes all escapes, and each check is made once. So this function saves 57,000
+    all other bodies. One call undoes all escapes, and each check is made once. So this function saves 57,000
     of the 860,000 instructions that answering a message takes.
     """
     if content_type != "application/x-www-form-urlencoded":
@@ -355,7 +356,7 @@ def _read_usual_text(content_type: str, body: bytes) -> Message[str] | None:
         return None
     if type(name) is not str or type(user) is not str:
         return None
-    # No part can contain a lone surrogate: the UTF-8 is valid, and the sender's JSON has no backslash.
+    # No value can contain a lone surrogate: the UTF-8 is valid, and the sender's JSON has no backslash.
     return Message(ChatId(int(chat)), data, Sender(SenderId(id), name, user))
 
 
@@ -475,7 +476,7 @@ def _data_text(value: JsonValue) -> str:
 
 def _data_fields(value: JsonValue) -> dict[str, JsonValue]:
     try:
-        fields = read_mended(_data_text(value), whole="path")  # never mended: an address must be exact
+        fields = read_mended(_data_text(value), whole="path")  # an address must be exact
     except ValueError:
         fields = None
     if not isinstance(fields, dict):
@@ -538,8 +539,9 @@ def _optional_callback_id(value: JsonValue) -> CallbackId | None:
 
 
 def _opaque(value: JsonValue) -> str:
-    """Return an opaque id as text; the platform may send the id as a number. For other types return "", which
-    the check of the id refuses.
+    """Return an opaque id as text; the platform may send the id as a number.
+
+    For a value of another type, return "", which the check of the id refuses.
     """
     if isinstance(value, str):
         return value
@@ -575,8 +577,8 @@ def decode_result(operation: Operation[R], status: int, body: bytes, retry_after
         ForbiddenError: status 403.
         RefusedError: another status outside 2xx, or a 2xx with an error in the body.
         RemoteProtocolError: a 2xx with a body that can't be read as this operation's result. The operation
-            may or may not have taken effect. Never raised for a send: the platform accepted the message, and
-            an unreadable id becomes None.
+            may or may not have taken effect. This error is never raised for a send: the platform has accepted
+            the message, and an unreadable id is returned as None.
 
     Platform: interface sections 4 and 7; gap 36.
     """
@@ -600,7 +602,7 @@ def decode_result(operation: Operation[R], status: int, body: bytes, retry_after
 
 
 def take_unread(operation: Operation[R]) -> R:
-    """Return the result of an operation that got a 2xx whose body was not read.
+    """Return the result of an operation that got a 2xx status, without the answer's body, which was not read.
 
     Raises:
         RemoteProtocolError: this operation's result needs the body.
@@ -609,7 +611,7 @@ def take_unread(operation: Operation[R]) -> R:
 
 
 def shape_of(body: bytes) -> str:
-    """Describe an answer for a log by its field names and JSON types, without its content."""
+    """Describe an answer's body for a log: field names and JSON types, without values."""
     if not body.strip():
         return "empty"
     try:
@@ -661,7 +663,7 @@ def _refusal(
 
 
 def _private(operation: Operation[object]) -> list[str]:
-    """Return the operation's texts and phone number, which a log must not contain.
+    """Return the texts and the phone number in an operation, which a log must not contain.
 
     The platform's error text may contain these values.
     """

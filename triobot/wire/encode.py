@@ -1,7 +1,7 @@
 """Encode operations as requests. Encode events as text for the keys that detect repeated deliveries.
 
-An upload becomes a `Request` with a file; the HTTP client makes the multipart body. `platform_side` has the
-platform's encoders.
+An upload is encoded as a `Request` with a file; the HTTP client makes the multipart body. `platform_side` has
+the platform's encoders.
 """
 
 from __future__ import annotations
@@ -68,7 +68,10 @@ class FilePart:
 @final
 @guarded
 class Request:
-    """An encoded operation. Sent as a form body, or as a multipart body if there is a file."""
+    """An encoded operation.
+
+    The client sends the fields as a form body, or as a multipart body if there is a file.
+    """
 
     path: str
     fields: Fields = attrs.field(repr=False)
@@ -146,7 +149,7 @@ def _by_their_names(operation: Operation[object]) -> list[tuple[str, str]]:
 
 
 def text_of_field(value: object) -> str:
-    """Return the text of a form field with this value."""
+    """Return `value` as the text of a form field."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -226,13 +229,14 @@ _KEY_BYTES: Final = 16
 
 
 def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None, bool]:
-    """Return a key shared by all deliveries of an event, and whether equal keys always mean the same event.
+    """Return a key that all deliveries of an event have in common, and whether an equal key always
+    means the same event.
 
     Args:
         event: the event decoded from `body`.
         content_type, body: used only if the event was unreadable, or if a broken character in its text may
-            have been replaced. The key of such an event is made of `body`. So two events that differ only in
-            a broken character have two keys.
+            have been replaced. The key of such an event is a digest of `body`. So two events that differ only
+            in a broken character have two keys.
 
     Returns:
         For a press, or a form with a callback id: a key with the callback id, and True, because a second
@@ -242,7 +246,7 @@ def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None,
         formats.
     """
     match event:
-        case Message():  # first, since most events are messages
+        case Message():  # checked first, since most events are messages
             pass
         case Press():
             return f"press:{event.chat_id}:{event.callback_id}", True

@@ -87,9 +87,11 @@ def _is_content(instance: object, attribute: attrs.Attribute[Any], value: object
 @final
 @guarded
 class Message(Generic[C_co]):
-    """A user's text, media, contact or location. A pressed key of a reply keyboard arrives as text, too.
+    """A user's text, media, contact or location.
 
-    There is no message id: the platform sends no ids of users' messages.
+    If a user presses a key of a reply keyboard, its value also arrives as a text message.
+
+    A message has no id, because the platform sends no ids of users' messages.
     """
 
     chat_id: ChatId = attrs.field(converter=as_chat_id)
@@ -102,7 +104,7 @@ BESIDE: Final = tuple(field.name for field in attrs.fields(Message))[3:]
 
 
 def beside(event: object) -> dict[str, Any]:
-    """Return the optional fields that the platform sent with a message; empty for other events."""
+    """Return the optional fields that the platform sent with a message; {} for other events."""
     return {name: value for name in BESIDE if (value := getattr(event, name, None)) is not None}
 
 

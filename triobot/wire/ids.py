@@ -57,7 +57,7 @@ def as_recipient(value: int | str) -> Recipient:
     """Check an operation's recipient: a chat id, ``+98912...``, ``@group`` or ``group@``.
 
     Raises:
-        LocalProtocolError: `value` is none of these.
+        LocalProtocolError: `value` has none of these forms.
     """
     if type(value) is int and -(10**18) < value < 10**18:
         return ChatId(value)

@@ -21,7 +21,8 @@ _BOM: Final = b"\xef\xbb\xbf"
 DEEPEST: Final = 32
 LONGEST_INTEGER: Final = 309  # number of digits of the largest double
 
-# With `surrogateescape`, one undecodable character becomes one or more surrogates; replace them together.
+# With `surrogateescape`, one undecodable character becomes one or more surrogates, which are replaced
+# together.
 _SURROGATE: Final = re.compile("[\udcc2-\udcf4][\udc80-\udcbf]{1,2}|[\ud800-\udfff]")
 
 MENDED: Final = "\N{REPLACEMENT CHARACTER}"
@@ -103,7 +104,7 @@ _STRICT: Final = json.JSONDecoder(parse_int=_integer, parse_constant=_no_number,
 
 
 def _check(value: JsonValue) -> None:
-    # A list instead of recursion, because deep nesting would exhaust the stack.
+    # A list of values to visit instead of recursion, because deep nesting would exhaust the stack.
     waiting: list[tuple[JsonValue, int]] = [(value, 1)]
     while waiting:
         item, depth = waiting.pop()

@@ -42,7 +42,7 @@ _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:[^\s\x00-\x1f]+")
 @final
 @guarded
 class Key:
-    """A button of a reply keyboard: `label` is shown, and a click sends `value` as a text message."""
+    """A button of a reply keyboard: the app shows `label`, and a click sends `value` as a text message."""
 
     value: str = attrs.field(validator=is_text())
     label: str = attrs.field(validator=is_text())
@@ -61,7 +61,7 @@ class ReplyKeyboard:
     """Keys that replace the text field. A keyboard without rows removes the current keyboard (gap 10).
 
     Attributes:
-        once, selective: sent if not None; the interface doesn't define their meaning (gap 9).
+        once, selective: fields that are sent if not None; the interface doesn't define their meaning (gap 9).
     """
 
     rows: tuple[tuple[Key, ...], ...] = attrs.field(validator=_is_key_rows)

@@ -70,7 +70,7 @@ class Operation(Generic[R_co]):
 
 
 def check_content(field: str, value: object) -> None:
-    """Check that a value is content and, if text, not empty."""
+    """Check that a value is a message's content; a text must not be empty."""
     if isinstance(value, str):
         check_text(field, value)
     elif not isinstance(value, CONTENT_CLASSES):
@@ -78,7 +78,7 @@ def check_content(field: str, value: object) -> None:
 
 
 def _is_content(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    if type(value) is not str or not value or not value.isascii():  # fast path for the usual text
+    if type(value) is not str or not value or not value.isascii():  # fast path for a text, the usual content
         check_content("data", value)
 
 
@@ -97,7 +97,7 @@ def _are_below(instance: SendMessage, attribute: attrs.Attribute[Any], value: ob
 class SendMessage(Operation[Sent]):
     """Send text, media, a contact or a location (interface section 4.3).
 
-    A second request sends a second message, so the setting `OnUnknown` decides whether an operation with an
+    A second request would send a second message, so the setting `OnUnknown` decides whether a send with an
     unknown outcome is repeated. Media must have a descriptor before this operation is encoded.
     """
 
@@ -121,7 +121,7 @@ def _is_new_content(instance: object, attribute: attrs.Attribute[Any], value: ob
 class EditMessage(Operation[None]):
     """Replace a message's content, its inline keyboard, or both. Repeatable.
 
-    The interface requires ``data``, but an edit of the keyboard alone is allowed here (gap 7).
+    The interface requires ``data``, but this class also allows an edit of the keyboard alone (gap 7).
     """
 
     path: ClassVar[str] = "editMessage"
@@ -144,7 +144,10 @@ class EditMessage(Operation[None]):
 @final
 @guarded
 class DeleteMessage(Operation[None]):
-    """Delete a message of the bot. Repeatable: deleting a deleted message is answered 200."""
+    """Delete a message of the bot.
+
+    The operation is repeatable: the platform answers 200 if the message was deleted before.
+    """
 
     path: ClassVar[str] = "deleteMessage"
     traits: ClassVar[Traits] = Traits(read_nothing, "chat", repeat="freely", word="delete")
@@ -318,7 +321,7 @@ OPERATIONS: Final = (
 
 
 def repeatable(operation: Operation[object]) -> bool:
-    """Return whether an operation may be repeated after an unknown outcome, because a second request has no
-    further effect.
+    """Return whether an operation may be repeated after an unknown outcome because a second request has
+    no further effect.
     """
     return operation.traits.repeat == "freely"

@@ -58,9 +58,10 @@ def encode_event(event: Event, *, as_json: bool = False, lower_case_callbacks: b
 
     Args:
         event: media must have a descriptor.
-        as_json: make a JSON body, with ``data`` as JSON text and ``from`` as an object; else a form.
-        lower_case_callbacks: write ``paycallback`` and ``invoicecallback``, a spelling that bots have
-            received.
+        as_json: whether to make a JSON body, with ``data`` as JSON text and ``from`` as an object, instead of
+            a form.
+        lower_case_callbacks: whether to write ``paycallback`` and ``invoicecallback``, a spelling that bots
+            have received.
 
     Raises:
         LocalProtocolError: the event can't be encoded, for example a press with a decoded value.

@@ -24,7 +24,7 @@ from .rules import JsonValue, check_integer, is_a, is_digits, their_fault
 @final
 @guarded
 class Sent:
-    """A message of the bot: returned by `send`, accepted by `edit` and `delete`.
+    """A message of the bot. `send` returns this value; `edit` and `delete` accept it.
 
     Attributes:
         id: None if the platform accepted the message but its answer contains no readable id.
@@ -69,8 +69,8 @@ class PaymentState:
     """Answer to a verify or an inquiry.
 
     Attributes:
-        verified: whether the platform answered ``verified``. The other answer, ``error``, only means that the
-            platform regards the payment as not paid now.
+        verified: whether the platform answered ``verified``. The other possible answer, ``error``, only means
+            that the platform regards the payment as not paid now.
         amount: captured amount; always present if verified.
     """
 

@@ -1,4 +1,4 @@
-"""Validators shared by the wire's value classes; their errors name the field and the rule.
+"""Validators that the value classes of `triobot.wire` share; the errors name the field and the rule.
 
 No I/O, no state. The constructors do all checks, so code that receives a value never checks it again.
 """
@@ -16,7 +16,7 @@ from ..errors import LocalProtocolError, RemoteProtocolError
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 
-# The narrowest type of a validator that both type checkers accept for every field.
+# The narrowest type for a validator that both type checkers accept for every field.
 Validator: TypeAlias = Callable[[Any, "Attribute[Any]", Any], None]
 
 # A larger integer would change in a JSON reader that stores numbers as doubles.
@@ -138,7 +138,7 @@ _COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), al
 class their_fault:
     """Context manager that converts a `LocalProtocolError` in the block into a `RemoteProtocolError`.
 
-    Used for blocks that make value objects of received data, because the constructors of these objects raise
+    Used where received data is converted to value objects, because the constructors of these objects raise
     `LocalProtocolError`.
 
     Args:

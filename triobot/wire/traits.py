@@ -1,7 +1,7 @@
 """Properties that all operations of a class share; each class declares them once.
 
 Code that encodes, decodes, orders, repeats or shows operations uses these properties. Such code checks an
-operation's class only where the properties don't suffice.
+operation's class only where these properties are not enough.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ class Traits:
         lane: kind of lane. Operations of the same lane are sent one after the other. ``chat`` is for
             everything that a chat's users see. None: no lane, so the operation waits for no other operation.
         number: name of the operation's field that distinguishes the lanes of one kind; "" for the chat id.
-        repeat: whether a request that may have taken effect is repeated. ``freely``: repeated, because a
-            second request has no further effect. ``as chosen``: the setting `OnUnknown` decides. ``never``:
-            not repeated.
+        repeat: whether a request that may have taken effect is repeated. ``freely``: always, because a second
+            request has no further effect. ``as chosen``: the setting `OnUnknown` decides. ``never``: no.
         late: whether a late attempt is still useful. If False, only one attempt is made.
         money: whether the operation is a verify or an inquiry of a payment; the ledger then schedules further
             attempts.
@@ -53,7 +52,7 @@ class Traits:
 
 
 def told(*names: str) -> Mapping[str, object]:
-    """Return an attrs field's metadata, which contain the field's names on the wire, if any."""
+    """Return metadata for an attrs field that contain the field's names on the wire."""
     return {_TOLD: names}
 
 

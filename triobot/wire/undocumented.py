@@ -93,7 +93,7 @@ class GetGameConfig(Operation[Answer]):
 @final
 @guarded
 class SendGameEvent(Operation[Answer]):
-    """Record an event of a game."""
+    """Report an event of a game to the platform."""
 
     path: ClassVar[str] = "gameEvent"
     traits: ClassVar[Traits] = _TRAITS
