@@ -49,7 +49,7 @@ def contained(error: BaseException, *, shown: bool = False) -> Exception:
 
 
 def all_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, its causes and contexts, and the parts of its groups, each once."""
+    """Yield an error, its causes and contexts, and the members of its groups, each once."""
     seen, left = set[int](), [error]
     while left:
         one = left.pop()

@@ -153,7 +153,7 @@ class Timepiece:
 
     @contextmanager
     def telling(self, told: Callable[[int], None]) -> Generator[None]:
-        """Call `told` with the milliseconds of each jump while the block runs.
+        """While the block runs, call `told` at each jump, with the jump's milliseconds.
 
         Args:
             told: callback, called inside the clock reading that detects the jump; must be quick and must not
@@ -168,7 +168,7 @@ class Timepiece:
     def take_up(self, jumped: int) -> None:
         """Add the sum of the jumps in earlier processes, `jumped` milliseconds.
 
-        Must be called once, before any use of `jumped`.
+        Must be called once, before the attribute `jumped` is used.
         """
         self.before = jumped
         self._jumped += jumped

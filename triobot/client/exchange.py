@@ -127,8 +127,8 @@ class Patience:
     def pause(self) -> None:
         """Remove the deadline until the next `renew`: time for work on the local disk doesn't count.
 
-        Otherwise a test clock, which jumps ahead whenever all tasks wait, would reach the deadline while a
-        thread works.
+        Without the pause, a test clock, which jumps ahead whenever all tasks wait, would reach the deadline
+        while a thread works.
         """
         self.scope.deadline = math.inf
 

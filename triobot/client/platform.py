@@ -219,8 +219,8 @@ class PlatformClient:
                 unnoticed.
 
         Returns:
-            The request. The request; None for an operation with a file, and for every operation over another
-            library's transport: only `perform` can send these operations.
+            The request; None for an operation with a file, and for every operation over another library's
+            transport: only `perform` can send these operations.
 
         Raises:
             LocalProtocolError: as `perform`.

@@ -52,7 +52,7 @@ class MalformedError(Exception):
 @final
 @attrs.define(eq=False, repr=False)
 class Incoming:
-    """A request of which a part may not have arrived yet.
+    """A request, which may not have arrived completely yet.
 
     Attributes:
         method: in capitals, such as ``POST``.

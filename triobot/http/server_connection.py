@@ -269,8 +269,8 @@ class ServerConnection:
         return self.waiting_since < math.inf and not (self._reader.begun or self._link.seen)
 
     def look(self) -> bool:
-        """Return whether the connection needs a task, because more than an incomplete head, or the
-        connection's end, has arrived.
+        """Return whether the connection needs a task, because a complete head, a long incomplete head,
+        or the connection's end has arrived.
         """
         link = self._link
         if not isinstance(link, PlainLink):

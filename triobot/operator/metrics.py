@@ -101,8 +101,9 @@ def _words(label: str, **paths: str) -> Callable[[Answer], Iterable[Sample]]:
 
 
 def _since(group: str, name: str) -> Callable[[Answer], Iterable[Sample]]:
-    """Return a function that reads the time `name` in the status's part `group`. The sample is the number of
-    seconds since this time, or 0 if the time is None.
+    """Return a function that makes a sample from the time `name` in the group `group` of the status.
+
+    The sample is the number of seconds since this time, or 0 if the time is None.
     """
 
     def read(told: Answer) -> Iterable[Sample]:

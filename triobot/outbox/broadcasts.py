@@ -1,8 +1,9 @@
 """Broadcasts: one message to many receivers, as a job in the store.
 
-`start` captures the audience once, in pieces, and sends nothing before the last piece is durable. Then one
-task for each broadcast sends as the broadcast's `BroadcastPlan` decides. At most `AT_ONCE` broadcasts send at
-a time, and share the slots for broadcasts fairly. The lanes send replies first, and keep each chat's order.
+`start` stores the receivers once, in pieces, and no message is sent before the last piece is durable. Then
+one task for each broadcast sends as the broadcast's `BroadcastPlan` decides. At most `AT_ONCE` broadcasts
+send at a time, and share the slots for broadcasts fairly. The lanes send replies first, and keep each chat's
+order.
 
 After a crash, the next process continues after the last receiver that is stored as *meant*: the broadcast
 stores this before it sends the request. Meant receivers without an outcome are counted as unknown, so each
@@ -193,7 +194,7 @@ class Broadcasts:
         audience: AsyncIterable[ChatId],
         also: Callable[[], Awaitable[Sequence[Write]]] | None = None,
     ) -> bool:
-        """Capture an audience and start the broadcast; see `triobot.Broadcast.start`.
+        """Store the receivers of a broadcast and start the broadcast; see `triobot.Broadcast.start`.
 
         Args:
             also: returns writes for the transaction that starts the broadcast.
@@ -218,7 +219,8 @@ class Broadcasts:
         finally:
             del self._capturing[key]
             mine.ended.set()
-            # `_look` reads the row, and then starts the broadcast or deletes an incomplete capture.
+            # `_look` reads the row, and then starts the broadcast, or deletes a broadcast with an incomplete
+            # audience.
             self._look_at(key)
         return True
 
@@ -283,7 +285,7 @@ class Broadcasts:
     def rest(self) -> None:
         """Make all broadcasts pause until the next start of the bot: no further request is sent.
 
-        Captures continue.
+        Calls of `start` that are storing receivers continue.
         """
         if not self._resting.is_set():
             self._shield.deadline = trio.current_time() + _GRACE + _FLUSH_DEADLINE
@@ -339,7 +341,7 @@ class Broadcasts:
         all_done = True
         for key in list(self._due):
             if key in self._running or key in self._capturing:
-                # A running task or capture adds the key to `_due` again when it ends.
+                # When the broadcast's task, or the call of `start`, ends, the key is added to `_due` again.
                 del self._due[key]
                 continue
             job = await self._store.broadcasts.get(key)

@@ -306,9 +306,9 @@ class Lanes(Generic[P]):
 
         Args:
             rests: seconds of pause that the platform asked for (`Retry-After`). The lane pauses. If the
-                pauses of two lanes overlap, all lanes of the other classes except MONEY pause too. An answer
-                to a request that began after the first of these pauses ends the common pause. A pause of a
-                MONEY operation applies to its own lane only.
+                pauses of two lanes overlap, all lanes except those of the class MONEY pause too. An answer to
+                a request that began after the first of these pauses ends the common pause. A pause of a MONEY
+                operation applies to its own lane only.
 
         Returns:
             Time of the first failure since the lane's last success or refusal.

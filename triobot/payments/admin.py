@@ -6,8 +6,8 @@
 ``payments.verify``           ``ref``: verify at once, whatever the schedule says
 ``payments.inquire``          ``ref``: ``{"said": word}``, without a capture; needs a running bot
 ``payments.redeliver``        ``ref``: pass a captured payment to the aside for its item again
-``payments.settle``           ``ref``: record that the goods were given by hand
-``payments.resolve``          ``ref``: record that nothing is owed any more
+``payments.settle``           ``ref``: store that the goods were given by hand
+``payments.resolve``          ``ref``: store that nothing is owed any more
 ``payments.adopt``            ``number``, ``chat``, ``amount``, ``currency``, ``kind``: add to the ledger
 ``payments.totals``           ``since``, ``until``: ``{"totals": [...]}`` by day and currency
 ``payments.ages``             payments claimed to be paid but not verified, and payments captured but not

@@ -179,8 +179,8 @@ def _hint(entry: Entry) -> tuple[int, Clock] | None:
         return None
     if unpaid_until(entry) >= claimed:
         return None
-    # When a callback comes late, a part of the hour for the verify is over. A minute is reserved for the
-    # verify itself.
+    # When a callback comes late, some minutes of the hour for the verify are over. A minute is reserved for
+    # the verify itself.
     return max(claimed + MINUTE, min(claimed + HINT_AGE, verify_by(entry) - BLIND)), "hint_age_30min"
 
 

@@ -18,7 +18,7 @@ from .schedule import claimed_since
 class OpenTicket:
     """A conversation's handle on one payment.
 
-    The ticket receives every move of its payment until `close` removes the ticket from `register`.
+    Every move of the payment is passed to the ticket, until `close` removes the ticket from `register`.
 
     Attributes:
         id: payment number: a button's ``ref_id``.

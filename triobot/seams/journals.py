@@ -325,8 +325,9 @@ class ContinueConversation:
     the new run.
 
     Attributes:
-        position: position of the first record. If this isn't the journal's end, JournalConflictError is
-            raised. records: the new journal; at least one record.
+        position: position of the first record. If `position` isn't the journal's end, JournalConflictError is
+            raised.
+        records: the new journal; at least one record.
     """
 
     conversation: ConversationId

@@ -1,8 +1,8 @@
 """Payments and alarms in a store: the rows, the writes that change them, and the results of queries.
 
-A store doesn't interpret a payment's states: it stores the columns that queries need, a record that only the
-ledger reads, and each row's history. A write changes a row only if no other write has changed the row's
-revision since the writer read the row.
+A store doesn't interpret a payment's states: it stores the columns that queries need, a text `record` that
+only the ledger reads, and each row's history. A write changes a row only if no other write has changed the
+row's revision since the writer read the row.
 """
 
 from __future__ import annotations

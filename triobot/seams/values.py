@@ -139,7 +139,7 @@ def formerly(*names: str) -> Mapping[str, tuple[str, ...]]:
     """Return metadata that gives a field of an attrs class or a dataclass its former names.
 
     Raises:
-        ConfigError: a name is not a text, or there is no name.
+        ConfigError: one of `names` is not a text, or `names` is empty.
 
     Examples:
         >>> import attrs

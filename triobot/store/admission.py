@@ -172,7 +172,7 @@ def admit_begun(begun: str | None) -> str | None:
     """Check that a value for `InboxRow.begun` can be stored, and return the value unchanged.
 
     Raises:
-        LocalProtocolError: the record can't be stored.
+        LocalProtocolError: the value can't be stored.
     """
     if begun is not None:
         _RECORD("begun", begun)

@@ -232,7 +232,9 @@ class _Passage:
             self._until_over.set()
 
     def end(self) -> None:
-        """Call the endpoint's `told`: was the answer written while the sender was connected?"""
+        """Call the endpoint's `told` with True if the answer was written while the sender was
+        connected, else with False.
+        """
         self._let_go()
         if self._told is not None:
             self._told(self._written and self._stayed)

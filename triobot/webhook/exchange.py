@@ -1,7 +1,7 @@
 """A request and its answer: read a bounded body, send an answer, detect a disconnected sender.
 
-`RequestExchange` is the endpoint's interface to a server. `serving` implements it for triobot's own listener,
-and `app` for Quart.
+`RequestExchange` is the endpoint's interface to a server. `serving` implements this interface for triobot's
+own listener, and `app` for Quart.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RequestExchange(Protocol):
         """Send an answer without reading the body.
 
         Args:
-            unread: whether a part of the body may be unread; if so, the connection is closed.
+            unread: whether bytes of the body may be unread; if so, the connection is closed.
             linger: seconds for which further received bytes are read and discarded before the connection is
                 closed.
             body_first: whether to discard the body before the answer is sent.

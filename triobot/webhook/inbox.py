@@ -50,7 +50,7 @@ class EventStored:
 
     Attributes:
         repeated: whether the store already had the event. The dispatcher doesn't get a repetition.
-        key: key of the delivery; None if an equal delivery is always a repetition, even after an answer.
+        key: key of the delivery; None if every later delivery with this key is a repetition, answered or not.
     """
 
     repeated: bool

@@ -34,8 +34,9 @@ class Traits:
         lane: kind of lane. Operations of the same lane are sent one after the other. ``chat`` is for
             everything that a chat's users see. None: no lane, so the operation waits for no other operation.
         number: name of the operation's field that distinguishes the lanes of one kind; "" for the chat id.
-        repeat: whether a request that may have taken effect is repeated. ``freely``: always, because a second
-            request has no further effect. ``as chosen``: the setting `OnUnknown` decides. ``never``: no.
+        repeat: whether a request that may have taken effect is repeated. ``freely``: repeated, because a
+            second request has no further effect. ``as chosen``: the setting `OnUnknown` decides. ``never``:
+            not repeated.
         late: whether a late attempt is still useful. If False, only one attempt is made.
         money: whether the operation is a verify or an inquiry of a payment; the ledger then schedules further
             attempts.

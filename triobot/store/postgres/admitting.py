@@ -353,7 +353,7 @@ class Admission:
                 if self._connection is not None:
                     self._connection.close()
                 self._connection = self._ahead = None
-                if not isinstance(error, psycopg.errors.DivisionByZero):  # divides only after the deadline
+                if not isinstance(error, psycopg.errors.DivisionByZero):  # this error means: too late
                     why = self._away(error)
                 late = [one for one in batch if steady_time() >= one.until]
                 for one in late:

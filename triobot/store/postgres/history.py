@@ -110,7 +110,7 @@ def check_timeline(connection: psycopg.Connection[TupleRow], address: PostgresAd
         StoreAwayError: another server is in a later timeline, or two servers accept writes.
     """
     here = _find(connection)
-    if here.timeline is None:  # callers that need a primary refuse standbys
+    if here.timeline is None:  # a standby; callers that need a primary refuse standbys
         return
     other = _last_of(address) if address.hosts > 1 else None
     if (

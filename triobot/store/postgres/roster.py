@@ -51,7 +51,8 @@ class NodeRow:
         name: the process's name for people.
         version: version of triobot; empty if unknown.
         address: address from which the process is connected; empty for a process on the server's own
-        computer. seconds: age of the process's session.
+            computer.
+        seconds: age of the process's session.
         works: whether the process owns the store and does the bot's work. Other processes stand by, and
             accept events.
         waits_for: PostgreSQL's name for the condition that the session waits for on the server; empty if the

@@ -231,7 +231,8 @@ class PostgresTransactions:
         """Run all jobs of the batch without savepoints and commit them, waiting for as few answers as
         possible.
 
-        Whether all jobs are stored. If not, a job failed, and no job is stored.
+        Returns:
+            Whether all jobs are stored. If not, a job failed, and no job is stored.
         """
         done, committing = self._commits + 1, False
         try:
