@@ -139,7 +139,7 @@ def choose_lane(lanes: Lanes[Delivery], delivery: Delivery) -> None:
 
 @final
 class Unrecorded:
-    """For each lane, the last event that a caller sets once an outcome is durable.
+    """For each lane, the `recorded` event of the last operation that has such an event.
 
     The lane's next operation waits in its position for that event. Without the wait, the earlier operation
     could be sent again after the later operation, if the process crashes between the two.

@@ -122,8 +122,8 @@ class LaneOutbox:
         """Show typing in a chat while the block runs: at once, and again every few seconds.
 
         The indicator isn't sent while a message of the chat is in flight, or after the block's end. A queued
-        indicator is withdrawn when a message is queued. Blocks of one chat may overlap. Platform errors are
-        never raised.
+        indicator is withdrawn when a message is queued. Several typing blocks of one chat may overlap.
+        Platform errors are never raised.
         """
         chat = chat_of(chat)
         if (shown := self._typing.get(chat)) is None:

@@ -235,7 +235,7 @@ class Tally:
         self.unsettled.clear()
 
     def settle(self) -> None:
-        """Make all changes so far final. To be called once their transaction is durable."""
+        """Make all changes so far final. To be called once the changes' transaction is durable."""
         self.unsettled.clear()
         totals = self._totals
         self.statistics = StoreStatistics(

@@ -111,7 +111,9 @@ class Session:
             self._stream.later(found, take)
 
     def take_late(self) -> None:
-        """Wait for the rows of all statements that were passed to `later`, and call their functions."""
+        """Wait for the rows of all statements that were passed to `later`, and pass the rows to each
+        `take`.
+        """
         if self._stream is not None:
             self._stream.take_late()
 

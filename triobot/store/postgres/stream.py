@@ -88,7 +88,9 @@ class Stream:
         self._late.append((self.send(found), take))
 
     def take_late(self) -> None:
-        """Wait for the rows of all statements that were passed to `later`, and call their functions."""
+        """Wait for the rows of all statements that were passed to `later`, and pass the rows to each
+        `take`.
+        """
         late, self._late = self._late, []
         for cursor, take in late:
             take(cursor.fetchall())
