@@ -73,7 +73,7 @@ WHEN: Final[dict[When, str]] = {
     "orphan": "if the id of the message with the button is unknown",
     "not_again": "unless the code is 1003 and a callback had reported the payment as paid: a second "
     "attempt to pay gets 1003",
-    "orphan_found": "if no conversation waits, and this callback reports a new id of the button's message",
+    "orphan_found": "if no conversation waits, and this callback first names the button's message",
     "next": "if the next planned request is a verify",
 }
 

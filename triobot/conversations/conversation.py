@@ -159,7 +159,7 @@ class Conversation(RunOwner):
                 if unit.in_row:
                     tell(records[0], facts.event, facts.at)
                 writer.watched = services.replays(actor, self, records)
-        self.run, self.begin = run, None  # without the former `begin`, the stored journal is freed
+        self.run, self.begin = run, None  # `begin` is needed only for making the run
         return run
 
     def go_over(

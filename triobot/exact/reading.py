@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias, final
+from typing import Final, NamedTuple, TypeAlias, cast, final
 
 from .sources import (
     COMPREHENSIONS,
@@ -375,5 +375,6 @@ def _reaches(function: Function, name: str, since: tuple[int, int], to: Statemen
 
 def _precedes(one: ast.stmt, to: ast.AST, function: Function) -> bool:
     """Whether `one` is a statement of a block around `to`, so that `to` never runs without `one`."""
-    blocks = [block for _, block in ast.iter_fields(function.source.parents[one]) if isinstance(block, list)]
+    fields: dict[str, object] = vars(function.source.parents[one])
+    blocks = [cast("list[object]", block) for block in fields.values() if isinstance(block, list)]
     return any(one in block and node in block for block in blocks for node in above(function, to))

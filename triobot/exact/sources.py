@@ -1,4 +1,4 @@
-"""Parsed sources of an author's modules: functions, and the points from which operations come.
+"""Parsed sources of an author's modules: functions, and their points, which are awaits, blocks and calls.
 
 The description of a point consists of the call, the call's literal texts, the variable that gets the value,
 and the use of this variable. No description contains a line number, because lines move.

@@ -24,8 +24,8 @@ fewer than `BreakerRules.chats` chats are suspected, an operation of a chat with
 probe at once.
 
 A *token check*, a request that concerns no chat, is sent every half minute too: the queue may be empty, and a
-refusal by a chat that the user has left doesn't show whether the token works. The first token check is sent
-at once if everything was held because a few seconds passed without other evidence.
+refusal by a chat that the user has left doesn't show whether the token works. If the hold began
+without refusals by several chats within seconds, a token check is also sent when the hold begins.
 
 The first success releases all operations, and the breaker judges each later refusal anew.
 """

@@ -263,7 +263,7 @@ class Cashier:
         if self._seen is not None and self._clock.now() - self._seen > BLIND:
             await self._alarm_unwatched("start", self._seen, self._started)
         # Store the beginning of this process's watch only after the alarm. If the process crashes before the
-        # alarm, the next process must still find the time without a watch.
+        # alarm, the next process must still find the hours in which no process verified payments.
         self._watching = True
         self._poke.set()
         await self._beat()

@@ -103,8 +103,8 @@ class Entry:
         seen_at: when an inquiry first said "verified"; None once a verify has said "verified".
         doubt_at: start of the last verify with a lost answer. This verify may still take effect for a while.
             None once the verify certainly captured nothing.
-        clean_at: last moment at which certainly no paid money waited for its capture; the hour in which a
-            verify can capture begins no earlier.
+        clean_at: latest moment at which, as is known, the user had paid no money that wasn't captured. The
+            hour in which a verify can capture begins no earlier.
         clean: whether the last examination found the payment certainly unpaid.
         decline: a callback's code for a decline, not yet confirmed by an "error" of both verify and inquiry.
         said: last retry or decline notice for the waiting conversation; None once the notice is outdated.

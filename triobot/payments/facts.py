@@ -230,7 +230,7 @@ def _is_proof(entry: Entry, now: int) -> bool:
 
 
 def unpaid_until(entry: Entry) -> int:
-    """Return the last moment at which certainly no paid money waited for its capture."""
+    """Return the latest moment at which, as is known, the user had paid no money that wasn't captured."""
     known = [at for at in (entry.clean_at, entry.sent_at) if at is not None]
     return max(known, default=entry.made_at)
 

@@ -210,7 +210,7 @@ def open_file(
     """Lock, check, create or migrate, and open the store at `path`.
 
     Args:
-        copying: role of the store in a copy; see `check_whole`.
+        copying: whether `triobot store copy` reads from or writes to this store; None otherwise.
 
     Raises: as `triobot.store.open_sqlite`.
     """

@@ -283,11 +283,8 @@ class JournalTables:
             "SELECT parked IS NOT NULL FROM conversations WHERE id = ? AND ended_at IS NULL",
             (write.conversation,),
         ).fetchone()
-        self._update(
-            write.conversation,
-            "parked = ?, error = ?, updated_at = ?",
-            (write.because, write.error, write.at),
-        )
+        args = write.because, write.error, write.at
+        self._update(write.conversation, "parked = ?, error = ?, updated_at = ?", args)
         assert found is not None
         self._tally.add("parked", int(write.because is not None) - found[0])
 

@@ -235,8 +235,8 @@ class Transactions:
         self._path = path
         self._log = log_path(path)
         self._broken: str | None = None
-        # The word (`schema.LOG`) that the first transaction of the log must write; None after that
-        # transaction.
+        # The random word of a new log (`schema.LOG`), which the log's first transaction confirms; None after
+        # that transaction.
         self._mark: str | None = None
 
     @property

@@ -157,7 +157,7 @@ class OpenedStore:
         """Make the schema if needed, take the store, migrate the schema, and count this process.
 
         Args:
-            copying: role of the store in a copy; see `check_whole`.
+            copying: whether `triobot store copy` reads from or writes to this store; None otherwise.
 
         Raises:
             StoreLockedError: another process has the store open.

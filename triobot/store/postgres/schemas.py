@@ -57,7 +57,7 @@ def make_store(
     """Make the tables of a schema without tables; otherwise check the schema, and change nothing.
 
     Args:
-        copying: role of the store in a copy, if any.
+        copying: whether `triobot store copy` reads from or writes to this store; None otherwise.
 
     Raises:
         ConfigError: the schema is another bot's, or there are no tables and the schema must not be made.

@@ -58,7 +58,7 @@ class PastAnswer:
         at: wall milliseconds of the act.
         what: the event, or a payment.
         asked: journal record of the message that the act answered.
-        is_late: whether the act came after the last question that could receive the act.
+        is_late: whether the act came after the conversation's first time-out, or after its end.
     """
 
     at: int
