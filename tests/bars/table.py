@@ -11,7 +11,7 @@ from typing import Final
 MOST: Final = {
     # Lines without docstrings, comments and what is blank. What a bot loads is what a reader of the core has
     # before him: see `loading`.
-    "code lines": 51_667,
+    "code lines": 51_666,
     "code lines that a bot loads": 30_014,
     "code lines of conversations and engine": 11_691,
     "code lines of the largest class": 407,

@@ -79,10 +79,10 @@ async def leads_on(bot: Bot, stored: Stored, beside: list[Stored], notch: int) -
 
             if len(await known()) <= notch + 1 and not branch.ended:
                 await come_to(branch, stored, notch)
-            now = (await known())[notch + 1 :]
+            now, ended = (await known())[notch + 1 :], branch.ended
     came = told(recorded[notch + 1]) in [told(record) for record in now]
     # What ends well may have no record of what came last.
-    assert came or (branch.ended and not branch.failures), (
+    assert came or (ended and not branch.failures), (
         f"{stored.row.route} {stored.row.id}, notch {notch}: {recorded[notch + 1]}, and now {now[:3]}"
     )
 

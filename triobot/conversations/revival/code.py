@@ -51,6 +51,10 @@ def _kind_of(code: CodeType) -> int:
     return SKIPPED if is_between(code.co_filename) else AUTHORS
 
 
+FITS: Final = 1 << 40  # no build has this number
+"""In place of a build: the journal fits all code. For a store without the sources of old builds."""
+
+
 @cache
 def _size_of(file: str) -> int:
     try:
@@ -168,7 +172,7 @@ class Code:
     async def compare(self, store: Store, row: ConversationRow, records: Sequence[Record]) -> Changed | None:
         """Return a comparison of a journal with the current code; None for the current build's journal."""
         read_rests(row, records)  # raises for an unreadable row, also if no comparison follows
-        if row.build == self.build:
+        if row.build in (self.build, FITS):
             return None
         comparison = self._comparison
         if comparison is None or row.parked_because is not None:

@@ -227,11 +227,10 @@ class CrashCounts(trio.abc.Instrument):
         if not opening.unclean:
             return
         noted = [*opening.at_work, *[0] * WORK_SLOTS][:WORK_SLOTS]
-        numbers = sorted(n for n in {noted[RUNS], *noted[_THREADS:]} if 0 < n <= LARGEST_INTEGER)
         self.claims = noted[LOOKED_AT] != UNSTORED
         writes: list[Write] = []
         routes: list[str] = []
-        for number in numbers:
+        for number in sorted(n for n in {noted[RUNS], *noted[_THREADS:]} if 0 < n <= LARGEST_INTEGER):
             rows = await store.all_conversations(after=number - 1, limit=1)
             row = next((row for row in rows if row.id == number and row.ended_at is None), None)
             if row is not None:

@@ -31,9 +31,8 @@ from ...base.secrets import Secret
 from ...cli.tracebacks import authors_words
 from ...conversations.calls.signals import Call, asked_of, room_of
 from ...conversations.inspection.portrait import Portrait
-from ...conversations.revival.code import Code
+from ...conversations.revival.code import FITS, Code
 from ...conversations.revival.stored import Stored, read_opening
-from ...conversations.routes.router import table_of
 from ...emulator.chats import Change, Edited, Shown
 from ...emulator.exchange import Exchange, ShiftedClock
 from ...emulator.person import InsideControl
@@ -411,7 +410,7 @@ async def open_branch(
             fence = Fence(past.chat_id, exchange.world, clock.now)
             stage = ChatStage(exchange.world, past, fence, group=group, numbers=numbers, sent=sent)
             stage.play()
-            rows = await _planted(past, stage, others, Code(table_of(own)).build)
+            rows = await _planted(past, stage, others)
             fence.begin()
             exchange.hear_operation = fence.welcome
             branch = LiveBranch(past, exchange, clock, steps, stage, fence)
@@ -486,8 +485,8 @@ def _newest_row(journals: Sequence[Stored]) -> int:
     return max(rows)
 
 
-async def _planted(past: Past, stage: ChatStage, beside: Sequence[Stored], build: int) -> MemoryRows:
-    """Return a store with the state at the notch. The journals are marked as fitting `build`."""
+async def _planted(past: Past, stage: ChatStage, beside: Sequence[Stored]) -> MemoryRows:
+    """Return a store with the state at the notch."""
     rows = MemoryRows()
     rows.number_from(_newest_row([past.whole, *beside]))
     async with open_memory(clock=StoppedClock(past.at), rows=rows) as store:
@@ -498,7 +497,7 @@ async def _planted(past: Past, stage: ChatStage, beside: Sequence[Stored], build
             writes += written_down(stored)
             # This store lacks the sources of old builds, so the conversation must not be compared with them
             # again.
-            writes.append(PutRested(stored.row.id, None, build))
+            writes.append(PutRested(stored.row.id, None, FITS))
         writes += [PutData(past.chat_id, key, text) for key, text in past.data.items() if text is not None]
         await store.commit(*writes)
         if stage.group:
