@@ -23,6 +23,9 @@ ConversationId = NewType("ConversationId", int)
 LARGEST_RECORD: Final = 16 * 1024 * 1024
 """Maximum length of one record, intent or result, in characters."""
 
+FITS: Final = 1 << 40  # no build has this number
+"""Build of a journal that fits all code: for a store without the sources of old builds."""
+
 RunKind: TypeAlias = Literal["conversation", "interrupt", "aside", "room", "job"]
 
 
@@ -85,7 +88,8 @@ class ConversationRow:
             conversation failed, or on request.
         rests: the operations in which the conversation waited at the last write of this field; opaque to the
             store. None if unknown.
-        build: number of the newest build of the code with a replay that matched the journal; 0 if unknown.
+        build: number of the newest build of the code with a replay that matched the journal; 0 if unknown,
+            `FITS` if the journal fits all code.
     """
 
     id: ConversationId

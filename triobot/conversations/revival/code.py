@@ -28,7 +28,7 @@ from ...exact.sites import (
     read_file,
     shape_of,
 )
-from ...seams.journals import ConversationRow, Deployed, KeepCode
+from ...seams.journals import FITS, ConversationRow, Deployed, KeepCode
 from ..routes.declarations import Table
 from ..running.hooks import BORDERS
 from ..running.lines import frames_of, is_authors, is_between
@@ -49,10 +49,6 @@ def _kind_of(code: CodeType) -> int:
     if code in _BORDERS:
         return BORDER
     return SKIPPED if is_between(code.co_filename) else AUTHORS
-
-
-FITS: Final = 1 << 40  # no build has this number
-"""In place of a build: the journal fits all code. For a store without the sources of old builds."""
 
 
 @cache

@@ -31,7 +31,7 @@ from ...base.secrets import Secret
 from ...cli.tracebacks import authors_words
 from ...conversations.calls.signals import Call, asked_of, room_of
 from ...conversations.inspection.portrait import Portrait
-from ...conversations.revival.code import FITS, Code
+from ...conversations.revival.code import Code
 from ...conversations.revival.stored import Stored, read_opening
 from ...emulator.chats import Change, Edited, Shown
 from ...emulator.exchange import Exchange, ShiftedClock
@@ -46,6 +46,7 @@ from ...runtime.settings import Settings
 from ...runtime.work import Runtime
 from ...seams.inbox import Arrival, InboxRow, Quota
 from ...seams.journals import (
+    FITS,
     AppendRecords,
     BeginConversation,
     ContinueConversation,
@@ -514,19 +515,15 @@ def written_down(stored: Stored) -> list[Write]:
     once.
     """
     row, records = stored.row, tuple(map(encode_record, stored.records))
-    begin = BeginConversation(
-        row.id, row.chat_id, row.route, row.version, row.started_at, row.kind, row.sender_id, row.key
-    )
+    run = row.route, row.version, row.started_at, row.kind
+    begin = BeginConversation(row.id, row.chat_id, *run, row.sender_id, row.key)
     position, writes = 0, list[Write]()
     if row.run > 1:
         # Each continuation of a conversation by another function increases the run number, and deletes the
         # records of earlier runs.
         for number in range(row.run - 1):
             position = number + 1
-            again = ContinueConversation(
-                row.id, number, records[:1], row.route, row.version, row.started_at, row.kind
-            )
-            writes.append(again)
+            writes.append(ContinueConversation(row.id, number, records[:1], *run))
         records = records[1:]
     if records:
         writes.append(AppendRecords(row.id, position, records))
