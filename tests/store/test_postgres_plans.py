@@ -109,7 +109,7 @@ def one_round(opened: OpenedStore, number: int) -> None:
         for chat in (7, 20, 21)
     ]
     do(opened, *events, name="events")
-    noted = Noted(NOON)
+    noted = Noted()
     noted.consumed += [one.answer.seq for one in events if isinstance(one.answer, InboxRow)]
     noted.answered.update((f"{number} {chat}", None) for chat in (7, 20, 21))
     read = AskedJob(lambda tables: tables.backlog(after=0, limit=5), writes=False)

@@ -74,8 +74,7 @@ class InlineWriter:
 
     @trio.lowlevel.enable_ki_protection
     def _catch_up(self, answered: Collection[str], consumed: Collection[int]) -> bool:
-        now = self._clock.now()
-        job = AskedJob(lambda tables: tables.catch_up(answered, consumed, now), writes=True)
+        job = AskedJob(lambda tables: tables.catch_up(answered, consumed), writes=True)
         return not self._closed and self._transactions.run_alone(job) is None
 
     async def erase_log(self) -> None:

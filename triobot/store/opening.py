@@ -42,7 +42,7 @@ def count_run(
     If the computer has not been restarted since the last process, the notes of that process are applied: the
     kernel keeps written data, however the process ended. So a noted 200 counts as sent, and a noted row
     counts as consumed. After a restart of the computer, or if the computer's boot is unknown, the notes are
-    ignored: consumed rows are read again, and after an unclean stop the last acknowledgements are revoked.
+    ignored: the consumed rows that they name are read again, and the deliveries count as unanswered.
 
     Args:
         machine: identity of this boot of the computer; None on a system without such an identity.
@@ -53,9 +53,7 @@ def count_run(
     clean = get_meta(sql, "clean") is not None
     same_boot = machine is not None and get_meta(sql, "machine") == machine
     if same_boot:
-        tables.catch_up(notes.answered_left(), notes.consumed_left(run), now)
-    elif not clean:
-        tables.doubt_last_acknowledgements()
+        tables.catch_up(notes.answered_left(), notes.consumed_left(run))
     noted: tuple[int, ...] = ()
     if same_boot and not clean:
         # An earlier visit may have stored the work slots for the bot's next process.
@@ -71,7 +69,6 @@ def count_run(
         put_meta(sql, "machine", machine or "")
         drop_meta(sql, "at_work")
         put_meta(sql, "run", str(1 + secrets.randbits(62)))
-        tables.note_alive(now)
     elif not boot:
         put_meta(sql, "clean", str(now))
     elif noted:

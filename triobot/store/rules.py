@@ -39,10 +39,6 @@ OF_CODE: Final = ("call:", "signal:")
 REPEATED_WITHIN: Final = 60 * 1000
 """How long after an unacknowledged delivery an equal event counts as a redelivery; in milliseconds."""
 
-UNSURE_BEFORE_A_CRASH: Final = 1000
-"""Length of the period before a crash of the computer, in milliseconds. Acknowledgements from this period are
-revoked, because the kernel may not have sent the written 200."""
-
 NAMING: Final = "substr(key, instr(key, ':')) GLOB ':' || ?1 || ':*' OR key GLOB '*:' || ?1 || '/[0-9]*/*'"
 """`names_chat` as an SQL condition. A key has three parts, separated by colons: a word, the event's chat, and
 a part that distinguishes the chat's events."""

@@ -150,7 +150,8 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
             )""",
             # The index leaves out rows with `begun`, because `Tally.begun` returns the numbers of these rows.
             "CREATE INDEX inbox_waiting ON inbox (chat_id, seq) WHERE begun IS NULL",
-            # The last accepted delivery of each key; `acknowledged` is the wall time of the 200, or null.
+            # The last accepted delivery of each key. A file deletes the row of a text whose 200 is written;
+            # PostgreSQL sets `acknowledged`.
             """CREATE TABLE deliveries (
                 key TEXT PRIMARY KEY,
                 at INTEGER NOT NULL,

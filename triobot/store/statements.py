@@ -32,7 +32,6 @@ from .rules import (
     OF_CODE,
     ONCE_FOR,
     REPEATED_WITHIN,
-    UNSURE_BEFORE_A_CRASH,
     AcceptedDelivery,
     Retention,
     Tally,
@@ -59,7 +58,7 @@ SEE_SENDER: Final = (
     "INSERT INTO senders (chat_id, first_sender) VALUES (?, ?) ON CONFLICT (chat_id)"
     " DO UPDATE SET several = 1 WHERE senders.several = 0 AND senders.first_sender <> excluded.first_sender"
 )
-ANSWERED: Final = "UPDATE deliveries SET acknowledged = ? WHERE key = ? AND acknowledged IS NULL"
+ANSWERED: Final = "DELETE FROM deliveries WHERE key = ? AND once = 0"
 _CHATS: Final = 16_384
 _SWEPT: Final = 5_000
 SWEEP_AFTER: Final = 256
@@ -71,7 +70,6 @@ _OLD: Final = (
     f"(once = 1 AND NOT {_OF_CODE} AND at < ? OR once = 1 AND {_OF_CODE} AND at < ? OR once = 0 AND at < ?)"
 )
 _BY_NUMBER: Final = attrgetter("seq")
-_ALIVE_EVERY: Final = 200  # milliseconds between two stored times; to store a time writes one more page
 
 
 class Tables:
@@ -93,7 +91,6 @@ class Tables:
         self._alone: dict[ChatId, SenderId] = {}
         # Consumed inbox rows that may still be in the table.
         self._unread: Collection[int] = ()
-        self._alive_at = 0
         self._last_seq: int | None = None
         self.noted = 0
         self._swept_to: str | None = None
@@ -150,7 +147,6 @@ class Tables:
         """Undo the changes of the tally since `mark`, and clear the cached senders."""
         self.tally.undo(mark)
         self._alone.clear()
-        self._alive_at = 0  # the time that `note_alive` stored last may be rolled back
 
     def apply_all(self, writes: Sequence[Write]) -> None:
         """Apply these writes; all writes of one frequent kind share one statement.
@@ -277,24 +273,8 @@ class Tables:
         self._swept_to = "" if end is None else end[0]
 
     def note_alive(self, now: int) -> None:
-        """Store the current time. If the computer crashes, this time proves that the crash was later."""
-        self._alive_at = now
+        """Store the current time; a success shows that the store is writable."""
         self._sql.execute(PUT_META, ("alive", str(now)))
-
-    def doubt_last_acknowledgements(self) -> None:
-        """After a crash of the computer, revoke the acknowledgements of the last second before the crash.
-
-        The exact time of the crash is unknown, but is later than the last time that `note_alive` stored. So
-        all acknowledgements since one second before this stored time are revoked. In a store without a stored
-        time, the time of the newest delivery is used.
-        """
-        alive = get_meta(self._sql, "alive")
-        self._sql.execute(
-            "UPDATE deliveries SET acknowledged = NULL WHERE acknowledged >="
-            " coalesce(?, (SELECT max(CASE WHEN acknowledged > at THEN acknowledged ELSE at END)"
-            " FROM deliveries)) - ?",
-            (None if alive is None else int(alive), UNSURE_BEFORE_A_CRASH),
-        )
 
     def read_no_more(self, consumed: Collection[int]) -> None:
         """From now on, exclude exactly these consumed rows from all reads, even if the rows can't be
@@ -302,16 +282,12 @@ class Tables:
         """
         self._unread = consumed
 
-    def catch_up(self, answered: Collection[str], consumed: Collection[int], now: int) -> None:
-        """Write noted facts to the tables: set answered deliveries to acknowledged, and delete consumed
-        rows.
-        """
+    def catch_up(self, answered: Collection[str], consumed: Collection[int]) -> None:
+        """Delete the rows of answered deliveries and the consumed rows of the inbox."""
         if consumed:
             self._consume(consumed)
         if answered:
-            self._sql.executemany(ANSWERED, [(now, key) for key in answered])
-            if abs(now - self._alive_at) >= _ALIVE_EVERY:
-                self.note_alive(now)
+            self._sql.executemany(ANSWERED, zip(answered))
 
     def _consume(self, seqs: Collection[int]) -> None:
         once = set(seqs)

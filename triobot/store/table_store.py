@@ -394,11 +394,7 @@ class Store(_Reads):
     raw = _reads(_itself, Tables.raw)
 
     async def check(self) -> None:
-        """Write and fsync the current time.
-
-        A success proves that the store is writable. After a crash of the computer, the stored time proves
-        that the crash was later.
-        """
+        """Write and fsync the current time. A success proves that the store is writable."""
         now = self._clock.now()
         await self._writer.do(AskedJob(lambda tables: tables.note_alive(now), writes=True))
 

@@ -78,10 +78,6 @@ GRACE: Final = 30.0
 _PAUSE_SECONDS: Final = 0.02
 _REPEAT_SECONDS: Final = 1.0
 
-# If no delivery is answered for this long, the writer stores the time. The stored time proves that the
-# computer was up a second after the last answer, so that a later crash doesn't revoke this answer.
-_BEAT_SECONDS: Final = 1.5
-
 _BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 """Bounds for a batch's latency in seconds: from a disk with a write cache to a dying disk."""
 
@@ -185,22 +181,17 @@ class Arriving(Job[Acceptance]):
 
 @final
 class Noted(Job[None]):
-    """Marks answered deliveries as acknowledged, and deletes consumed inbox rows.
+    """Deletes the rows of answered deliveries, and consumed inbox rows."""
 
-    Attributes:
-        at: time of the last answered delivery; without one, time of the first consumed row.
-    """
+    __slots__ = ("answered", "consumed")
 
-    __slots__ = ("answered", "at", "consumed")
-
-    def __init__(self, at: int) -> None:
+    def __init__(self) -> None:
         self.error = self.task = None
-        self.at = at
         self.answered: dict[str, None] = {}
         self.consumed: list[int] = []
 
     def run(self, tables: Tables, *, together: bool = False) -> None:
-        tables.catch_up(self.answered, self.consumed, self.at)
+        tables.catch_up(self.answered, self.consumed)
 
 
 def _wake_caller(job: Job[Any]) -> None:
@@ -607,8 +598,6 @@ class Writer:
         self._notes.note_answered(key)
         if (noted := self._open) is None or key in self._behind:
             noted = self._begin_noting()
-        else:
-            noted.at = self._clock.now()
         noted.answered[key] = None
 
     def note_consumed(self, seqs: Collection[int]) -> bool:
@@ -631,7 +620,7 @@ class Writer:
         return True
 
     def _begin_noting(self) -> Noted:
-        noted = self._open = Noted(self._clock.now())
+        noted = self._open = Noted()
         self._behind.clear()
         if self._outside:
             self._outside[noted] = None
@@ -643,9 +632,7 @@ class Writer:
     # A Ctrl-C would end the writer.
     @trio.lowlevel.enable_ki_protection
     async def _keep_up(self) -> None:
-        """Commit the Noted job if no other job comes soon. Store the time after `_BEAT_SECONDS` without a new
-        note.
-        """
+        """Commit the Noted job if no other job comes soon."""
         while True:
             await self._some_noted.wait()
             while self._waiting:
@@ -654,11 +641,6 @@ class Writer:
                 if served == self._served:
                     self._begin_if_idle()
             self._some_noted = trio.Event()
-            with trio.move_on_after(_BEAT_SECONDS) as quiet:
-                await self._some_noted.wait()
-            if quiet.cancelled_caught:
-                with suppress(StoreError, trio.ClosedResourceError):
-                    await self.do(AskedJob(methodcaller("note_alive", self._clock.now()), writes=True))
 
     async def erase_log(self) -> None:
         """Remove deleted data from the log."""
@@ -813,8 +795,7 @@ class Writer:
 
     def _housekeeping(self, batch: list[Job[Any]]) -> list[Job[Any]]:
         """Return a job that deletes old rows, if such a job is due and the batch has a transaction anyway."""
-        first = batch[0]
-        now = first.at if isinstance(first, Noted) else self._clock.now()
+        now = self._clock.now()
         is_time = abs(now - self._swept_at) >= SWEEP_EVERY
         if not (is_time or self._store.tables.noted >= SWEEP_AFTER) or not any(job.writes for job in batch):
             return []
