@@ -71,7 +71,7 @@ class Facts:
 @final
 @frozen
 class InRow:
-    """A new conversation whose first record is already stored, in the row of the conversation's event."""
+    """A new conversation. The row of the starting event has the first record already."""
 
     first: Record = attrs.field(repr=False)
 
@@ -109,7 +109,7 @@ class Replay:
     """The replay of a journal, to revive a conversation from the store or for a dry run.
 
     Attributes:
-        stored: the row and the journal; after the replay, only the row.
+        stored: the conversation's row and journal; after the replay, only the row.
         changed: comparison of the journal with the current code; None if the same build made the journal, or
             the replay is over.
         settled: set once the journal is replayed or the conversation has ended.
@@ -131,7 +131,7 @@ class Dry:
         host: the run's host.
         owner: the run's owner.
         look: observer of the operations that the code begins.
-        limit: object that runs the tasks, and abandons tasks that take too long.
+        limit: time limit of the run's tasks; when it is over, the tasks are abandoned.
     """
 
     replay: Replay

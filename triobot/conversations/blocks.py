@@ -70,10 +70,6 @@ class Scope(Generic[E_co]):
 
     `E_co` is the type of the value that the filter of `move_on_when` returns. In other blocks, `E_co` is
     None.
-
-    Attributes:
-        cancelled_caught: whether a deadline, an event or `cancel` ended the block; set at the block's end.
-        event: the filter's value for the event that ended the block; None if no event ended the block.
     """
 
     def __init__(
@@ -97,7 +93,7 @@ class Scope(Generic[E_co]):
 
     @property
     def cancelled_caught(self) -> bool:
-        """Whether a deadline, an event or `cancel` ended the block."""
+        """Whether a deadline, an event or `cancel` ended the block; known once the block is left."""
         return self._scope.cancelled_caught
 
     @property
@@ -139,7 +135,7 @@ class Scope(Generic[E_co]):
         conversation = operations.conversation
         conversation.seat.watches = [other for other in conversation.seat.watches if other is not watch]
         if conversation.dead:
-            return  # the conversation was evicted: the event is still in the inbox
+            return  # an evicted conversation's event is still in the inbox
         if self._scope.event is None:
             taken, watch.taken = watch.taken, None
             if taken is not None and operations.run.withdraw(taken[0].seq):
@@ -335,7 +331,7 @@ class ChatNursery:
         self._nursery = nursery
 
     def start_soon(self, fn: Callable[[*Args], Awaitable[object]], *args: *Args) -> None:
-        """Start ``fn(*args)`` as a child. An error of a child cancels its siblings and the block."""
+        """Start ``fn(*args)`` as a child. A child's error cancels the block and all children."""
 
         async def child() -> None:
             task, dry = trio.lowlevel.current_task(), self._operations.dry

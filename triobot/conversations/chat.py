@@ -327,9 +327,9 @@ class Room(Generic[E_co]):
         end the block at once. A block that is ending takes no further event. An event that ends the block
         isn't passed to any other wait or route, even if the block's code finishes before it is cancelled.
 
-        The block is cancelled at its next chat operation: a question ends and its buttons are removed, a
-        queued message is withdrawn. If a payment is being verified, the cancellation waits some seconds for
-        the verification.
+        The block is cancelled in its current chat operation, or else in its next one. A question ends, and
+        its buttons are removed. A queued message is withdrawn. If a payment is being verified, the
+        cancellation waits some seconds for the verification.
         """
         return Scope(self._operations, inf, until=taken)
 
@@ -853,8 +853,8 @@ class ChatRef(RoomRef):
             fn: as for `start`.
             key: end only the run that was started with this key.
 
-        Returns: False if there was nothing to end. True may also mean that a
-        waiting event may start such a run.
+        Returns: False if there was nothing to end. True may also mean that a waiting event could still start
+        a run of the route.
 
         Raises: as `start`.
         """

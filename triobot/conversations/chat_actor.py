@@ -3,8 +3,8 @@
 An idle chat has no `ChatActor`, and takes no memory. A chat's waiting events are in its `Mailbox`, and its
 running conversations are in its `RunningSet`. `ChatRouting` reads both to decide about an event, and
 `ChatActor` carries the decision out. A chat is *behind* while its mailbox is full and further events wait in
-the inbox. Then urgent events are handled ahead of the others. Urgent are ignored events, leaves, interrupts,
-starts of asides, stops, an operator's orders, and events that end a block.
+the inbox. Then urgent events are handled before older events. These events are urgent: ignored events,
+leaves, interrupts, starts of asides, stops, an operator's orders, and events that end a block.
 """
 
 from __future__ import annotations
@@ -120,14 +120,14 @@ class ChatActor:
     def deliver(self, delivery: Delivery, *, ahead: bool = False) -> bool:
         """Route an event. Return False if the event has to wait in the inbox.
 
-        An event waits there if the mailbox has no room, or if `ahead` is true and the event isn't urgent.
+        An event has to wait if the mailbox has no room, or if `ahead` is true and the event isn't urgent.
 
         Args:
             ahead: whether earlier events of the chat still wait. If so, the event is handled only if it is
                 urgent. An interrupt makes all earlier events useless, in the inbox as well as in the mailbox.
         """
-        # No `finally` clears the slot: an error here ends the process, and the next start reads the event's
-        # row from the slot.
+        # No `finally` resets this entry. An error here ends the process, and the next start of the bot reads
+        # the event's row from the entry.
         self.shared.crashes.at_work[LOOKED_AT] = delivery.seq
         handled = delivery.seq in self.mailbox.passed or self._deliver(delivery, ahead)
         self.shared.crashes.at_work[LOOKED_AT] = 0
@@ -154,7 +154,7 @@ class ChatActor:
             self.work.commits.consumed((), [PutData(self.chat_id, JOINED, None)])
             decision = routing.decide(delivery, at_rest=True)
         else:
-            # An event that is read again from the inbox was tried with `ahead` before.
+            # The event is read from the inbox a second time: the first time, `deliver` got it with `ahead`.
             again = self.mailbox.behind and not (ahead or self.loading)
             owner = self.running.owner_of(event)
             if isinstance(event, Leave) and owner is not None and not again:
@@ -174,7 +174,6 @@ class ChatActor:
         return True
 
     def _act(self, decision: Decision, delivery: Delivery) -> None:
-        """Carry out a decision about an event."""
         match decision:
             case Drop(why, say):
                 self.refusals.drop(delivery, why, say)
@@ -230,7 +229,7 @@ class ChatActor:
     def _stop(
         self, delivery: Delivery, conversations: Sequence[Conversation], told: Sequence[PutData] = ()
     ) -> None:
-        """End conversations because of `delivery`, a stop or an order.
+        """End conversations because of `delivery`, which is a stop or an operator's order.
 
         The writes `told` are stored in the unit that consumes `delivery`.
         """
@@ -238,7 +237,7 @@ class ChatActor:
             if conversation.seat.parked and not conversation.facts.beside:
                 self._drop_earlier(delivery, conversation.facts.owner, "typed_while_parked")
             self._end(conversation, Ending.STOPPED)
-        self.work.commits.consumed([delivery.seq], told)  # stored after the ends of these runs
+        self.work.commits.consumed([delivery.seq], told)  # after the writes of the ends
 
     def _drop_earlier(self, delivery: Delivery, owner: SenderId | None, why: str = "interrupted") -> None:
         """Drop queued events for the owner's conversation that are older than `delivery`, except signals."""
@@ -331,11 +330,11 @@ class ChatActor:
                 if isinstance(decision, Give) and (
                     decision.taker is opening or isinstance(decision.answer, Unfit)
                 ):
-                    decision = Queue()  # an older event may be queued for the wait that opens
+                    decision = Queue()  # for the wait that opens, an older event may be queued
                 self._act(decision, delivery)
                 self.mailbox.found(delivery)
-                # Set here, too: `deliver` doesn't get an event that is consumed before the chat's rows are
-                # read again.
+                # Set here, because `deliver` may not get the event: the event may be consumed before the
+                # chat's rows are read again.
                 self.sender = None if delivery.event.sender is None else delivery.event.sender.id
 
     # --- ends
@@ -387,8 +386,8 @@ class ChatActor:
         def add(more: Sequence[Write]) -> int:
             return self.work.commits.add([*writes, *more], writer)
 
-        # While the store may still refuse an early event, the charge isn't notified here: the ledger notifies
-        # the charge after the unit is stored.
+        # While the store may still refuse an early event, the charge isn't notified here. The ledger notifies
+        # the charge later, when the unit is stored.
         if giving is not None and giving.ending is not None and self.kept.ahead is None:
             waiting = self.running.waiting_for(conversation)
             if waiting is not None and (its := waiting.writer) is not None:
@@ -432,14 +431,14 @@ class ChatActor:
         owner, kept_for = conversation.facts.owner, self.running.kept_for
         beside = conversation in self.running.asides
         if beside or conversation is self.running.live.get(owner):
-            # An interrupt hasn't replaced the conversation yet. Compute `mine` before the removal: an event's
-            # owner depends on the live conversations.
+            # No interrupt has replaced the conversation. Compute `mine` before the removal, because an
+            # event's owner depends on the live conversations.
             waiting = self.mailbox.waiting
             mine = self.running.queued_for(conversation, waiting) if waiting else ()
             due = self.running.remove(conversation)
             again = mine and (beside or due is None)
             queued = self.mailbox.take_out(mine.__contains__) if again else ()
-            # Messages that were queued only for this conversation while the conversation was parked.
+            # Drop messages that were queued only for this aside, while the aside was parked.
             typed = [one for one in queued if beside and isinstance(one.event, Message) and not kept_for(one)]
             for one in queued:
                 if one in typed:

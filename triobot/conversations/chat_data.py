@@ -66,11 +66,10 @@ class ChatData:
         return self._read(key) is not None
 
     def _read(self, key: ReadKey[Any]) -> str | None:
-        """Return a key's stored text. The first read of each turn is recorded."""
+        """Return a key's stored text. The key's first read in each turn is recorded."""
         return cast("str | None", self._checked_run().read(key.name))
 
     def _put(self, key: Key[Any], text: str | None, value: object) -> None:
-        """Set a key's text, or delete the text with None. The change becomes durable with the turn."""
         operations = self._operations
         if operations.conversation.giving is not None or operations.behind:
             self._report_change(key, text, value)

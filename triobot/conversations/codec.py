@@ -22,14 +22,10 @@ from ..wire.results import Sent
 
 @final
 class ChatCodec(Codec):
-    """The codec of conversations."""
-
     def dump(self, value: object) -> Node:
-        """Return the node of a value; see `Codec.dump`."""
         return node_of_value(value)
 
     def load(self, node: Node) -> object:
-        """Return a fresh value from a node that `dump` made; see `Codec.load`."""
         return value_of_node(node)
 
     def node_of(self, value: object) -> Node:

@@ -177,8 +177,7 @@ class Conversation(RunOwner):
             run.interrupt(*self._ended_by, self.ending.value)
         if self._unrecordable is not None:
             main = partial(_refuse, self._unrecordable)
-        # The chat is passed as an argument, so that the run doesn't decode the start's arguments from the
-        # first record.
+        # With `chat` as an argument, the run doesn't decode the start's arguments from the first record.
         if scope is None:
             return run.run(main, chat)
         return run.run_within(scope, main, chat)
@@ -248,8 +247,7 @@ class Conversation(RunOwner):
                     return self.writer.conclude()
                 row = None if self.replay is None else self.replay.stored.row
                 return [] if row is None else [EndConversation(row.id, self.services.clock.now())]
-            # If the run hasn't begun, `go_over` uses this time and row: later events are not for this
-            # conversation.
+            # If the run hasn't begun, `go_over` interrupts the run later, with this time and row.
             self._ended_by = self.services.clock.now() if at is None else at, by
             if self.run is not None and not self.dead:
                 self.stirred()
@@ -300,7 +298,7 @@ class Conversation(RunOwner):
     def bring(self, delivery: Delivery) -> None:
         """Deliver an event to the run, for one of the waits or blocks."""
         if (run := self.run) is None or run.over or run.dying:
-            return  # news of a payment may be lost; other events stay in the inbox
+            return  # an event that isn't in the inbox, such as a payment's news, is lost
         self.stirred()
         if self.services.tracing is not None:
             self.services.tracing.brought(self, delivery.seq)
@@ -369,7 +367,7 @@ class Conversation(RunOwner):
         replay.changed = self.parting = writer.unit.former = None
         writer.unit.build = code.build
         if replay.stored.row.updated_at < self.services.store.opening().epoch_at:
-            for wait in self.seat.waits:  # presses after the backup are lost
+            for wait in self.seat.waits:  # the presses since the backup are unknown
                 wait.shown = wait.keys and "?"
         return None
 

@@ -414,7 +414,7 @@ class Kept:
             self.begin_with(await self._keeping.stored(self.chat_id))
 
     def begin_with(self, stored: Mapping[str, str]) -> None:
-        """Set the values from the store, and apply the earlier calls of `put` to them; only once."""
+        """Set the values from the store, then apply earlier calls of `put`. A second call does nothing."""
         if self.values is None:
             self.values = dict(stored)
             for key, value in self._put_early.items():

@@ -58,7 +58,7 @@ class Dispatcher:
         self._scope = trio.CancelScope(shield=True)
 
     def hurry(self, row: InboxRow) -> None:
-        """Route a call at once if the call ends a conversation in the caller's chat, perhaps the caller.
+        """Route at once a stop, or the start of an interrupt, that a conversation of the same chat stored.
 
         Without this method, a conversation that ends itself would continue until the bot routes the row. If
         the program stopped before that, the revived conversation would continue to its next wait.
@@ -95,8 +95,8 @@ class Dispatcher:
         async with trio.open_nursery() as guard:
             guard.start_soon(self._cut_when_cancelled)
             try:
-                # Shielded from the caller's cancellation: the guard cancels this scope after it has evicted
-                # all conversations.
+                # Shielded from the caller's cancellation: `_cut_when_cancelled` first evicts all
+                # conversations, and then cancels this scope.
                 with self._scope:
                     async with trio.open_nursery() as nursery:
                         self.work.nursery = nursery

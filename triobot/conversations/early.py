@@ -54,7 +54,7 @@ from .shared import Shared
 from .workload import EarlyEvent
 
 LATELY: Final = 4096
-"""Number of early events, the newest, that keep their keys in memory to detect a second delivery."""
+"""Number of the newest early events with keys in memory; the keys show a second delivery."""
 _CONVERSATION: Final = RouteKind.CONVERSATION.value
 _BEGINNERS: Final = frozenset({Message, Join})
 _HAS_NO_NUMBER: Final = -1
@@ -195,7 +195,7 @@ class EarlyDoor:
             self._lately[key] = None
             if len(self._lately) > LATELY:
                 del self._lately[next(iter(self._lately))]
-        self._actors[chat_id] = self._actors.pop(chat_id)  # the newest last
+        self._actors[chat_id] = self._actors.pop(chat_id)  # the chat with the newest event is last
         self._shared.work.count("answered_at_once")
         taken = writer.take(arrival, partial(self._chats.take_back, actor))
         delivery = Delivery(_HAS_NO_NUMBER, event, arrival.at)
@@ -218,7 +218,7 @@ class EarlyDoor:
         def failed(name: str, error: Exception) -> None:
             failures.append(name)
 
-        # As in `ChatActor.deliver`, no `finally` clears the slot.
+        # As in `ChatActor.deliver`, no `finally` resets this entry.
         shared.crashes.at_work[LOOKED_AT] = UNSTORED
         decision = decide(Case(event, setting, shared.table, failed, waits, live, watches))
         shared.crashes.at_work[LOOKED_AT] = 0
@@ -254,7 +254,7 @@ class EarlyDoor:
         self.over(coming, known=True)
         work = self._shared.work
         if coming.begins is None or row.begun is None or work.stopping:
-            return False  # if the program stops, its next start revives the conversation
+            return False  # if the bot is stopping, its next start revives the conversation
         if work.nursery is None or row.chat_id in self._actors:
             self._declined.add(row.seq)
             return False

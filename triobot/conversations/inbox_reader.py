@@ -4,8 +4,8 @@ Normally, events come through a memory channel. When the channel is full, the re
 reader then reads all events from the inbox, until the inbox has no more.
 
 Each row has a flag, `parked`: whether the row's chat had conversations when the row was read. The flag is
-used only for chats that are not in memory. The flag can be wrong only if the chat has left memory since the
-row was read: such a row is *outdated*.
+used only for chats that are not in memory. A row is *outdated* if the row's chat may have left memory since
+the row was read. Only an outdated row's flag can be wrong.
 """
 
 from __future__ import annotations

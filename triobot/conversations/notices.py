@@ -42,7 +42,7 @@ def copied(key: str, value: object) -> Copy | None:
 
 
 def added(before: object, after: object) -> Sequence[object]:
-    """Return the items that an assignment adds to the old value; empty if the items are unclear."""
+    """Return what an assignment adds: a difference, further items of a list, a text, a time, or nothing."""
     match before, after:
         case int() | float(), int() | float():
             return (after - before,)
@@ -53,7 +53,6 @@ def added(before: object, after: object) -> Sequence[object]:
 
 
 def is_changed(copy: Copy) -> bool:
-    """Return whether a copy was changed since it was read."""
     return encoded(copy.value) != copy.text
 
 

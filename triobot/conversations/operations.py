@@ -273,7 +273,7 @@ class Operations:
                 in_doubt=lost_in_flight(operation) if on_unknown is OnUnknown.RAISE else None,
                 beneath=2,
             )
-        except ForbiddenError:  # from the platform, or from a replayed record
+        except ForbiddenError:  # raised by the platform or by a replay
             conversation.refused = conversation.refused or chat_id == self.chat_id
             raise
         return sent
@@ -281,7 +281,7 @@ class Operations:
     def typing(self) -> AbstractContextManager[None]:
         """Show the typing indicator while the block runs.
 
-        Entering and leaving the block are no checkpoints, as on replay.
+        Entering and leaving the block are no checkpoints, in a live run and on replay.
         """
         self.enter(OperationKind.TYPING)
         return nullcontext() if self.conversation.replaying else self.services.outbox.typing(self.chat_id)

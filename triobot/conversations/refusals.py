@@ -146,8 +146,8 @@ class Refusals:
         conversation = parked.facts.seq
         name, at = self._offers.get(conversation, ("", 0))
         offered = at if start is not None and name == start.route.name else None
-        # A message from before the offer was meant for the parked conversation. Without an offer, the start
-        # of this process counts instead.
+        # A message that is older than the offer was meant for the parked conversation. Without an offer, a
+        # message that is older than this process was meant for that conversation.
         since = self._services.store.opening().at if offered is None else offered
         if start is None or delivery.at < since:
             self._regret(delivery, conversation)
@@ -198,7 +198,7 @@ class Refusals:
         return PutData(self._chat_id, TOLD, None if self._told_at is None else encode_value(told))
 
     def _say(self, words: Callable[[Texts], str], conversation: int, answered: Sequence[int] = ()) -> None:
-        """Send a text about a conversation, now or at the next start; the text and `_record` are one unit."""
+        """Send a text about a conversation, now or at the next start; one unit stores text and offers."""
 
         def say(said: str) -> None:
             told = self._shared.cleanup.tell(self._chat_id, conversation, said)
@@ -255,7 +255,7 @@ class Refusals:
             self._shared.cleanup.tidy(self._chat_id, SendMessage(self._chat_id, said))
 
     def question_of(self, event: Event) -> str | None:
-        """Return the id of the form, the board, or the question's button that the event answers."""
+        """Return the id of the form, the board or the pressed button that the event answers; else None."""
         if isinstance(event, Submission):
             return f"{self._chat_id}:{event.message_id}"
         token = token_of(event)

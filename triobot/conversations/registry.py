@@ -44,7 +44,7 @@ class ChatRegistry:
         self._calls = DispatcherCalls(start=tasks.start, room=self.catching_up.room, over=self.drop)
 
     def actor_for(self, row: InboxRow) -> ChatActor:
-        """Return the actor of the row's chat, as the actor with the newest event.
+        """Return the actor of the row's chat, and make it the last of `actors`.
 
         A chat that comes into memory is loaded, unless the row shows that the chat has nothing to load.
         """

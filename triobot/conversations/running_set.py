@@ -188,7 +188,7 @@ class RunningSet:
         """
         alone = not self.asides and len(self.live) == 1
         if alone and (own := self.live.get(None)) and len(own.seat.waits) == 1:
-            return own.seat.waits, own.seat.waits  # there is nothing to choose
+            return own.seat.waits, own.seat.waits  # the chat has no other wait
         conversations, owner = self.concerned(event), self.owner_of(event)
         if isinstance(event, Leave) and owner is not None:
             # The leave ends the member's own conversation, so the waits there don't count.
@@ -243,7 +243,7 @@ class RunningSet:
         """Return all open blocks that an event may end; `at` as for `waits`."""
         alone = not self.asides and len(self.live) == 1
         if alone and (only := self.live.get(None)) and not only.seat.watches:
-            return only.seat.watches  # there is nothing to choose
+            return only.seat.watches  # no block is open
         own = self.live.get(self.owner_of(event))
         seen = [
             watch

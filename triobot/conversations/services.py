@@ -67,9 +67,7 @@ class Announcing(Protocol):
         """
         ...
 
-    async def status(self, key: str) -> BroadcastStatus:
-        """Read a broadcast's progress."""
-        ...
+    async def status(self, key: str) -> BroadcastStatus: ...
 
     async def stop(self, key: str, also: Also | None = None) -> bool:
         """Stop a broadcast. Return False if there was nothing to stop.

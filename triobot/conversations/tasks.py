@@ -93,7 +93,8 @@ class ConversationTasks:
                     with suppress(trio.ClosedResourceError):  # the bot stops
                         await self._work.commits.wait_for()
                 if facts.seq in crashes.early and (writer := conversation.writer) and not self._work.cut:
-                    # The row must exist before the code runs again, to count further crashes.
+                    # The conversation's row must exist before the code runs again, because the row has the
+                    # crash count.
                     crashes.early.discard(facts.seq)
                     writer.write([TakeInHand(ConversationId(facts.seq), actor.services.clock.now())])
                     await self._work.commits.wait_for()

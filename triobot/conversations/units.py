@@ -159,7 +159,7 @@ class UnitBuilder:
         unit += self._shared.cleanup.going(self._writes or ()) if self._owes else self._writes or ()
         self._records, self._beside, self._writes, self._owes = None, None, None, False
         if resting is not None:
-            # `rests` and the wake time, which are written here, were set at the time of the last record.
+            # The run's rest and wake-up time were set at the time of the last record.
             at = time_of(records[-1]) if records else self._now()
             self._stood = not self.rests, self.wake
             unit += [PutStanding(self.id, at, *self._stood), *self._rested(resting)]

@@ -179,7 +179,7 @@ class CommitQueue:
         self._stir()
 
     def when_written(self, tell: Callable[[], None]) -> None:
-        """Call `tell` once all writes are durable that the running task adds before its next pause.
+        """Call `tell` once the running task's writes, up to the task's next pause, are durable.
 
         If the bot stops before that, `tell` is called at the stop.
         """
@@ -371,8 +371,7 @@ class Workload:
             milliseconds; or None.
         nursery: nursery of all tasks; None until it is open.
         cut_all: evicts every conversation, after a failure of something that all of them need.
-        let_go: parks a conversation whose code catches every cancellation near an operation, since its task
-            doesn't end.
+        let_go: parks a conversation that doesn't end, because its code catches every cancellation.
     """
 
     def __init__(self, commits: CommitQueue, clock: WallClock) -> None:
@@ -470,7 +469,7 @@ class Workload:
     def beside(self, work: Callable[[], Awaitable[None]]) -> bool:
         """Run `work`, which must not raise, in a task of its own. Return whether `work` will run.
 
-        `work` isn't run before the bot has started, and once the conversations are being evicted.
+        `work` doesn't run if the bot hasn't started, or if the conversations are being evicted.
         """
         if self.nursery is None or self.cut:
             return False
