@@ -445,7 +445,6 @@ class Core:
     # --- defined by `Machine`
 
     def evict(self) -> None:
-        """End this incarnation, but not the run: every operation is refused from now on."""
         raise NotImplementedError
 
     def strike(self, op: Operation, raise_cancel: Callable[[], NoReturn]) -> None:
@@ -626,7 +625,7 @@ async def refuse(run: Core) -> NoReturn:
         run.owner.swallowed(branch.turn)
     if enough := branch.refusals >= PATIENCE:
         # Code that drives the coroutine without Trio gets control at this checkpoint, and can abandon the
-        # coroutine. After the detachment, no code can.
+        # coroutine. Detached coroutines never return control.
         await cancel_shielded_checkpoint()
     while enough:
         await _abandon(run, task)
@@ -637,7 +636,7 @@ async def refuse(run: Core) -> NoReturn:
             # Let other tasks run first: `while True: try ... except BaseException` would block all tasks for
             # ever.
             await wait_task_rescheduled(lambda _: Abort.SUCCEEDED)
-        except trio.Cancelled as error:  # kept here, and raised below, outside of the scope's block
+        except trio.Cancelled as error:  # raised below, outside of the scope's block
             cancelled = error
     assert cancelled is not None
     raise cancelled

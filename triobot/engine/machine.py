@@ -541,7 +541,6 @@ class Machine(Core):
             self._later(partial(self._give, op, FELT))
 
     def strike(self, op: Operation, raise_cancel: Callable[[], NoReturn]) -> None:
-        """Handle the cancellation of a scope around a resting operation."""
         if op.nature is JOIN or op.felt is not None or (op.nature is WITHIN and op.over):
             return
         op.felt = raise_cancel
@@ -576,7 +575,7 @@ class Machine(Core):
         self._later(begin)
 
     def forget(self, task: Task) -> None:
-        """Remove a child whose task has ended, and end its turn. After the last child, wake the parent."""
+        """Remove a child whose task has ended, and end the child's turn. After the last, wake the parent."""
         if (child := self.by_task.pop(task, None)) is None:
             return
         if self.holder is child:
@@ -797,7 +796,7 @@ class Nursery:
             join = self.join = Operation(self._id, "join", JOIN, "", task, branch, branch.count)
             try:
                 await run.outcome(join)
-            except trio.Cancelled as gone:  # only when the run dies
+            except trio.Cancelled as gone:  # raised only when the run dies
                 kind, error, trace = type(gone), gone, gone.__traceback__
         branch.around = self._around[:-1]
         try:

@@ -168,7 +168,7 @@ def decode_record(line: str) -> Record:
         if fits and (type(time) is int or [type(one) for one in time] == [int, int, int]):
             return cast("Record", record)
     except (ValueError, RecursionError, StopIteration, LookupError, TypeError):
-        pass  # treated like a record that doesn't fit
+        pass  # raises the error below
     raise UnreadableRecordError("this is no record of a journal")
 
 
@@ -229,7 +229,7 @@ Raises: TypeAlias = Sequence[type[Exception]]
 """An author's own error classes, which are raised unchanged."""
 
 PLAIN: Final = frozenset((str, int, float, bool, type(None)))
-"""Types of nodes that are returned as their own values, because such nodes can't be changed."""
+"""Types of nodes that need no decoding: the node is the value, and can't be changed."""
 
 _LONG: Final = 100_000
 _MOST: Final = 2**63

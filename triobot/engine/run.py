@@ -155,7 +155,7 @@ class Run(Machine):
             with trio.CancelScope(shield=True) as scope:
                 end = await self.run_within(scope, main, *args)
         except RuntimeError:
-            if end is None:  # otherwise `end` has this error already: a scope was left open
+            if end is None:  # else a scope was left open, and `end` has the error
                 raise
         assert end is not None
         return end

@@ -135,7 +135,7 @@ class Alignment:
             self._match(old.points, new.points, lambda p: p.op == "sleep" or None, ordered=True)
             for key in keys:
                 self._match(old.points, new.points, key)
-        self._match(self._olds, self._news, _saying)  # points moved to another function
+        self._match(self._olds, self._news, _saying)  # for points that moved to another function
         for old, new in self._pairs:
             self._match_reworded(old, new)
         for old, new in self._pairs:

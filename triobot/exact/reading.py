@@ -127,7 +127,7 @@ class Reading:
         return _is_like(self._step, other._step)
 
     def ends_like(self, other: Reading) -> bool:
-        """Whether similar statements decide and use the values, regardless of the loops' iterables."""
+        """Whether similar statements decide and use both readings' values; loops' iterables don't count."""
         return _are_like(self.entries, other.entries)
 
     def _asked(self, parts: Sequence[ast.AST], scope: _Scope) -> Iterator[str]:
@@ -172,7 +172,7 @@ class Reading:
                 self._lists.append([str(one) for one in numbers])
                 return ast.Name("range")
             case ast.Call(func=ast.Attribute(attr="update"), args=[key, _]):
-                return self._read(key, scope)  # the function that makes the new value is not compared
+                return self._read(key, scope)  # leave out the function that makes the new value
             case ast.Call() if not (scope.is_loop or self._takes_value(node)):
                 return self._read(node, scope._replace(is_loop=True))
             case ast.Name(id=name):
@@ -214,7 +214,7 @@ class Reading:
         if self._is_inner:
             return ast.Name("_")
         match call.func:
-            case ast.Attribute(value=ast.Call(args=others)):  # a method of an object made for this call
+            case ast.Attribute(value=ast.Call(args=others)):  # the receiver is made only for this call
                 pass
             case ast.Attribute(value=value):
                 others = [value]

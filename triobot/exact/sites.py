@@ -27,9 +27,7 @@ _COMPREHENSIONS: Final = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<g
 Range: TypeAlias = "tuple[int | None, int | None, int | None, int | None]"
 """Line, column, last line, column after the end: the values of `code.co_positions`, in another order."""
 
-_Stacks: TypeAlias = (
-    "dict[int, Any]"  # a tree, by code and offset of each frame, the innermost first; leaves are sites
-)
+_Stacks: TypeAlias = "dict[int, Any]"  # tree by each frame's code and offset, innermost first; leaves: sites
 
 
 @final

@@ -418,7 +418,7 @@ class Judge:
         return None if why == OTHER_VALUES and self._words_tell(recorded, now, build, print_of) else why
 
     def _words_tell(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> bool:
-        """Whether the loops around the recorded and the current operation are surely at the same value.
+        """Whether the loops around the recorded and the current operation are surely at the same element.
 
         The proof is the text of this operation, or of the last operation in the same loops.
         """
