@@ -88,8 +88,8 @@ class ConversationRow:
             conversation failed, or on request.
         rests: the operations in which the conversation waited at the last write of this field; opaque to the
             store. None if unknown.
-        build: number of the newest build of the code with a replay that matched the journal; 0 if unknown,
-            `FITS` if the journal fits all code.
+        build: number of the newest build of the code whose replay matched the journal; 0 if unknown, `FITS`
+            if the journal fits all code.
     """
 
     id: ConversationId
@@ -261,8 +261,7 @@ class PutStanding:
 @final
 @frozen
 class PutRested:
-    """Store the operations in which a conversation waits, and the build of the code with a replay that
-    matches the journal.
+    """Store the operations in which a conversation waits, and the build whose replay matches the journal.
 
     This write is needed if the last record doesn't show these operations.
 
@@ -385,7 +384,7 @@ class WakeEarlier:
 @final
 @frozen
 class EndConversation:
-    """End a conversation and delete its rows. This write has no effect if the rows are deleted already.
+    """End a conversation, and delete its rows unless `error` or `kept` is set. No effect without rows.
 
     Attributes:
         error: id of the error in the log if the conversation failed; all rows are then kept for

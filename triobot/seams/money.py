@@ -176,8 +176,8 @@ Decided: TypeAlias = PutPayment | RaiseAlarm | AcknowledgeAlarms
 class MovePayment:
     """Change a payment's state, starting from the row that the transaction finds.
 
-    For code that stores the change together with other writes, and can't retry after a StaleRowError. The
-    same transaction reads the row and stores its next revision, so the row is never stale.
+    The same transaction reads the row and stores the row's next revision, so the row is never stale. Code
+    that can't retry after a StaleRowError uses this write, and may add further writes.
 
     Attributes:
         move: returns the writes to store. Its argument is the current row, or None if there is no row. Called
@@ -205,9 +205,8 @@ class Charge:
         text: the text of the payment message.
         owner: name of the operation that charges, unique in the store. The operation has the same name after
             a restart of the bot.
-        late: what happens to a payment that comes after the conversation's end: the aside for the item
-            starts, or ("nobody") no code handles the payment. With "nobody" the payment is not verified, and
-            the money returns to the user.
+        late: what to do with money that is paid after the charge has ended. "handler": the aside for the item
+            starts. "nobody": the payment is never verified, and the money returns to the user.
         expires_at: end of the wait, or of the invoice's validity; wall milliseconds.
     """
 
@@ -274,7 +273,7 @@ class Captured:
 
 
 PaymentEnd: TypeAlias = Literal["settled", "failed", "given_up", "refused", "never_left", "unknown"]
-"""How a conversation's or an aside's part in a payment ended, or why the payment's message was not sent.
+"""How a payment ended for its conversation or aside, or why the payment's message was not sent.
 
 ``settled``: the aside has given the goods. ``failed``: the aside has failed; it gets the payment again, after
 a growing delay. ``given_up``: no conversation waits for the payment any more. ``refused``: the platform

@@ -485,8 +485,7 @@ _SCALARS: Final[Mapping[type, Callable[[Any], str]]] = {
 
 @contextmanager
 def reading(what: str) -> Generator[None]:
-    """Convert errors of the `with` block that damaged data causes into UnreadableRecordError; also
-    usable as a decorator.
+    """Replace errors that damaged data causes in the `with` block; also usable as a decorator.
 
     Raises:
         UnreadableRecordError: the data doesn't have the form that the block expects.
