@@ -162,7 +162,7 @@ async def test_several_rows_of_a_chat_with_which_something_has_begun_are_all_fou
 async def test_an_event_alone_writes_two_pages(
     path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
 ) -> None:
-    """That of its row, and that of its delivery: those of the last event are there, too."""
+    """The page of its row and the page of its delivery have the rows of the last event, too."""
     disk = fallible_disk(monkeypatch)
     async with opened(path) as store:
         await accepted(store, arrival())

@@ -26,7 +26,7 @@ SLOT: Final = 128
 """Size in bytes of a line in a lock file: the first line names the process, each other line is one note."""
 
 # The file has a line for each answered delivery, and more lines than a bot answers deliveries in a second. A
-# line is free again once the database has the same fact, which takes much less than a second.
+# line is free again once the database has deleted the delivery, which takes much less than a second.
 _LINES: Final = 4_096
 _LINE: Final = struct.Struct(f"{SLOT}s")
 

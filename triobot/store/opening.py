@@ -42,7 +42,7 @@ def count_run(
     If the computer has not been restarted since the last process, the notes of that process are applied: the
     kernel keeps written data, however the process ended. So a noted 200 counts as sent, and a noted row
     counts as consumed. After a restart of the computer, or if the computer's boot is unknown, the notes are
-    ignored: the consumed rows that they name are read again, and the deliveries count as unanswered.
+    ignored: the consumed rows in the notes are read again, and the noted deliveries count as unanswered.
 
     Args:
         machine: identity of this boot of the computer; None on a system without such an identity.

@@ -150,8 +150,9 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
             )""",
             # The index leaves out rows with `begun`, because `Tally.begun` returns the numbers of these rows.
             "CREATE INDEX inbox_waiting ON inbox (chat_id, seq) WHERE begun IS NULL",
-            # The last accepted delivery of each key. A file deletes the row of a text whose 200 is written;
-            # PostgreSQL sets `acknowledged`.
+            # The last accepted delivery of each key. Once the 200 is written, `Tables.catch_up` deletes the
+            # row of a key that isn't unique. `postgres.admitting` sets `acknowledged` instead: a batch that
+            # is sent again may have an older delivery of the key.
             """CREATE TABLE deliveries (
                 key TEXT PRIMARY KEY,
                 at INTEGER NOT NULL,

@@ -58,6 +58,7 @@ SEE_SENDER: Final = (
     "INSERT INTO senders (chat_id, first_sender) VALUES (?, ?) ON CONFLICT (chat_id)"
     " DO UPDATE SET several = 1 WHERE senders.several = 0 AND senders.first_sender <> excluded.first_sender"
 )
+# A unique key is remembered after its answer, too.
 ANSWERED: Final = "DELETE FROM deliveries WHERE key = ? AND once = 0"
 _CHATS: Final = 16_384
 _SWEPT: Final = 5_000
@@ -272,9 +273,9 @@ class Tables:
         )
         self._swept_to = "" if end is None else end[0]
 
-    def note_alive(self, now: int) -> None:
-        """Store the current time; a success shows that the store is writable."""
-        self._sql.execute(PUT_META, ("alive", str(now)))
+    def put_check(self, now: int) -> None:
+        """Store the time of a check that the store is writable."""
+        self._sql.execute(PUT_META, ("checked_at", str(now)))
 
     def read_no_more(self, consumed: Collection[int]) -> None:
         """From now on, exclude exactly these consumed rows from all reads, even if the rows can't be
@@ -283,7 +284,7 @@ class Tables:
         self._unread = consumed
 
     def catch_up(self, answered: Collection[str], consumed: Collection[int]) -> None:
-        """Delete the rows of answered deliveries and the consumed rows of the inbox."""
+        """Delete the answered deliveries, except those with a unique key, and the consumed inbox rows."""
         if consumed:
             self._consume(consumed)
         if answered:

@@ -396,7 +396,7 @@ class Store(_Reads):
     async def check(self) -> None:
         """Write and fsync the current time. A success proves that the store is writable."""
         now = self._clock.now()
-        await self._writer.do(AskedJob(lambda tables: tables.note_alive(now), writes=True))
+        await self._writer.do(AskedJob(lambda tables: tables.put_check(now), writes=True))
 
     def latencies(self) -> Mapping[str, Latencies]:
         """Return the latencies of batches, under the keys ``write`` and ``read``, without waiting;

@@ -181,7 +181,7 @@ class Arriving(Job[Acceptance]):
 
 @final
 class Noted(Job[None]):
-    """Deletes the rows of answered deliveries, and consumed inbox rows."""
+    """Deletes answered deliveries and consumed inbox rows; see `Tables.catch_up`."""
 
     __slots__ = ("answered", "consumed")
 
