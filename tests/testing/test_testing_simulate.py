@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -48,10 +49,17 @@ def talkative() -> Bot:
     return bot
 
 
+@pytest.fixture
+def pizza(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bot]:
+    """The example; no later test finds its module, or others in its folder."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield load_bot(f"{Path(__file__).parents[2] / 'examples' / 'pizza.py'}:bot")
+    del sys.modules["pizza"]
+
+
 @pytest.mark.slow
-def test_a_crowd_comes_to_what_is_paid_for() -> None:
+def test_a_crowd_comes_to_what_is_paid_for(pizza: Bot) -> None:
     """Behind a place, a form with a number, and money: who cancelled at half of all texts never got there."""
-    pizza = load_bot(f"{Path(__file__).parents[2] / 'examples' / 'pizza.py'}:bot")
     found = [simulated(pizza, Plan(seed=seed, chats=20, hours=12, crashes=0, faults=0)) for seed in range(3)]
     routes = Counter[str]()
     for one in found:
