@@ -65,7 +65,7 @@ from ...wire.platform_side import Body
 from ...wire.rules import JsonValue
 from .fence import Fence, FencedStore, WouldLeave
 from .past import Past, is_charging, is_over, look_back, notch_starts, time_at, up_to
-from .staging import ChatStage
+from .staging import ChatStage, events_in
 from .steps import AskedStep, DoneStep, Steps
 
 _AUTHORITY: Final = "127.0.0.1:9"
@@ -329,11 +329,9 @@ class LiveBranch:
 
     @property
     def _rests(self) -> bool:
-        if self.exchange.pusher.pending:
-            return False
         outbox, dispatcher = self._work.outbox.statistics(), self._work.dispatcher
         commits = dispatcher.commits
-        busy = outbox.queued or outbox.in_flight or dispatcher.work.busy
+        busy = self.exchange.pusher.pending or outbox.queued or outbox.in_flight or dispatcher.work.busy
         return not busy and commits.written == commits.added
 
     @property
@@ -411,7 +409,7 @@ async def open_branch(
             fence = Fence(past.chat_id, exchange.world, clock.now)
             stage = ChatStage(exchange.world, past, fence, group=group, numbers=numbers, sent=sent)
             stage.play()
-            rows = await _planted(past, stage, others)
+            rows = await _planted(past, list(stage.people) if group else _senders(past, others), others)
             fence.begin()
             exchange.hear_operation = fence.welcome
             branch = LiveBranch(past, exchange, clock, steps, stage, fence)
@@ -486,7 +484,13 @@ def _newest_row(journals: Sequence[Stored]) -> int:
     return max(rows)
 
 
-async def _planted(past: Past, stage: ChatStage, beside: Sequence[Stored]) -> MemoryRows:
+def _senders(past: Past, beside: Sequence[Stored]) -> list[SenderId | None]:
+    """Return the ids of the people who acted before the notch. A second one makes the chat a group."""
+    events = [event for stored in (past.stored, *beside) for _, event in events_in(stored.records)]
+    return list({event.sender.id: None for event in events if event.sender is not None})
+
+
+async def _planted(past: Past, senders: Sequence[SenderId | None], beside: Sequence[Stored]) -> MemoryRows:
     """Return a store with the state at the notch."""
     rows = MemoryRows()
     rows.number_from(_newest_row([past.whole, *beside]))
@@ -501,11 +505,10 @@ async def _planted(past: Past, stage: ChatStage, beside: Sequence[Stored]) -> Me
             writes.append(PutRested(stored.row.id, None, FITS))
         writes += [PutData(past.chat_id, key, text) for key, text in past.data.items() if text is not None]
         await store.commit(*writes)
-        if stage.group:
-            for sender in [sender for sender in stage.people if sender is not None][:2]:
+        if len(senders) > 1:
+            for sender in senders[:2]:
                 arrival = Arrival(past.chat_id, sender, past.at, "text/plain", b"")
-                row = await store.accept(arrival, quota=Quota())
-                if isinstance(row, InboxRow):
+                if isinstance(row := await store.accept(arrival, quota=Quota()), InboxRow):
                     await store.commit(Consume((row.seq,)))
     return rows
 
