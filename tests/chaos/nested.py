@@ -10,8 +10,8 @@ no alarm is rung, and what waits in the inbox at the end is what waited there.
 So that two runs can be compared at all, little hangs on who is faster: people speak at whole rounds of
 time, timers end in between, and work that a step waits for goes on whether the bot lives or not. Only of what
 is said at once the bot may have answered one before the next one comes, or not, and a stop or a kill changes
-which. So what a disturbed run says must be what *some* undisturbed run says in which people or the platform
-are a little slower.
+which. So what a disturbed run says must be what *some* undisturbed run says in which people, steps or the
+platform are a little slower.
 
 And of what two conversations of the chat were about to say when the process died, either may be said first
 afterwards: they come back one after the other. So may be the answers, and whoever heard its own last has the
@@ -51,6 +51,8 @@ from .talks import Body, Node, begins_with
 
 SLOWER: Final = 60
 """Runs at other paces that are looked at before a difference counts."""
+STEPS: Final = 40
+"""Steps of a run that may be slow."""
 ROUND: Final = 1_000
 """Seconds between two things that people do."""
 TURN: Final = 0.2
@@ -133,9 +135,17 @@ def program_of(seed: int) -> Program:
 @final
 @attrs.define
 class Jobs:
-    """What goes on outside, whether or not the bot lives: when it ends, by its name."""
+    """What goes on outside, whether or not the bot lives: when it ends, by its name.
 
+    Attributes:
+        pauses: seconds that each of the next steps takes; the steps after these take none.
+    """
+
+    pauses: list[float]
     ends: dict[str, float] = attrs.field(factory=lambda: dict[str, float]())
+
+    async def step(self) -> None:
+        await trio.sleep(self.pauses.pop(0) if self.pauses else 0)
 
     async def job(self, name: str, seconds: float) -> None:
         until = self.ends.setdefault(name, trio.current_time() + seconds)
@@ -201,7 +211,7 @@ class Branch:
             case "sleep":
                 await chat.sleep(seconds)
             case "step":
-                await chat.step(trio.lowlevel.checkpoint)
+                await chat.step(talk.jobs.step)
             case "work":
                 self.said += 1
                 await chat.step(talk.jobs.job, f"{talk.tag}{self.path}#{self.said}", seconds)
@@ -275,9 +285,9 @@ class Branch:
                 raise AssertionError(node)
 
 
-def make_bot(program: Program) -> Bot:
-    """A bot whose routes are one program's."""
-    bot, jobs, bodies = Bot(), Jobs(), program.bodies
+def make_bot(program: Program, steps: Sequence[float] = ()) -> Bot:
+    """A bot whose routes are one program's; its first steps take these seconds."""
+    bot, jobs, bodies = Bot(), Jobs([*steps]), program.bodies
 
     async def talk(chat: Chat[Any], name: str) -> None:
         # Each run of a route has words of its own: those that started it.
@@ -340,7 +350,7 @@ class Seen:
 @final
 @attrs.frozen
 class Pace:
-    """How slow people and the platform are.
+    """How slow people, steps and the platform are.
 
     Attributes:
         came: when what people do came in another run.
@@ -348,6 +358,7 @@ class Pace:
         latency: seconds that the platform takes to answer.
         refused: it fails once, after so many requests.
         said: what was said in another run; conversations say it in that order, if they can.
+        steps: seconds that each step takes.
     """
 
     came: Sequence[float] = ()
@@ -355,12 +366,13 @@ class Pace:
     latency: float = 0.005
     refused: int | None = None
     said: Sequence[str] = ()
+    steps: Sequence[float] = ()
 
 
 async def live(program: Program, kills: Sequence[Kill], pace: Pace = Pace()) -> Seen:
     """One run."""
     start, late, pauses = trio.current_time(), list(pace.came), list(pace.pauses)
-    bot, deaths, problems = make_bot(program), Deaths(kills), list[str]()
+    bot, deaths, problems = make_bot(program, pace.steps), Deaths(kills), list[str]()
     with deaths.watching(), _hurried(), _in_turn(pace.said):
         async with drive(bot, attempts=100, replay_check=False) as world, trio.open_nursery() as nursery:
             if pace.refused is not None:
@@ -512,6 +524,10 @@ def _paces(seed: int, program: Program, shaken: Seen) -> Iterator[Pace]:
         share = r.random()
         pauses = [r.choice((0.004, 0.007, 0.01, 0.03)) if r.random() < share else 0.002 for _ in range(acts)]
         yield Pace(pauses=pauses, latency=(0.005, 0.001, 0.02)[number % 3])
+    # A branch has spoken, or not, before another branch's step ends and cancels it.
+    for number in range(SLOWER):
+        steps = [r.choice((0, 0.002, 0.03)) if number else 0.03 for _ in range(STEPS)]
+        yield from (Pace(steps=steps), Pace(said=shaken.said, steps=steps))
     # What an event cuts short has reached the platform, or not.
     yield from (Pace(refused=number) for number in range(1, len(shaken.said) + SLOWER))
 
