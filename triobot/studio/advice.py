@@ -41,7 +41,7 @@ log: Final = logging.getLogger("triobot.development")
 LONG_SLEEP: Final = 5 * 60.0
 """Seconds that a live conversation may sleep without a warning."""
 MANY: Final = 1_000
-"""Number of a conversation's operations at which the warning about a long journal is logged."""
+"""Number of operations in a conversation at which the warning about its long journal is logged."""
 _SHOWN: Final = 60
 _CHECKPOINTS: Final = frozenset({"checkpoint", "checkpoint_if_cancelled", "cancel_shielded_checkpoint"})
 
@@ -182,7 +182,7 @@ def _untaken(notice: Untaken) -> str:
 def foreign_line(frames: Sequence[tuple[FrameType, int]]) -> str | None:
     """Return the author's line that waits for something other than a chat operation, or None.
 
-    A task waits for a chat operation if the author's frames have called frames of triobot.
+    If the author's frames have called frames of triobot, the task waits for a chat operation.
     """
     rest = [(frame.f_code.co_filename, number) for frame, number in called_frames(frames)]
     if not rest or any(is_ours(file) for file, _ in rest):

@@ -148,7 +148,7 @@ class _SourceReader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        """Record names that are bound to a chat, and coroutines that are awaited later, through a name."""
+        """Record names bound to a chat, and coroutines bound to a name that is awaited later."""
         names = {target.id for target in node.targets if isinstance(target, ast.Name)}
         if self._is_place(node.value):
             self._chats |= names

@@ -1,4 +1,4 @@
-"""Serves past conversations read-only: the page's view, without HTTP routes that change anything.
+"""A read-only web server for past conversations: no HTTP route changes anything.
 
 There is no platform and no bot, so no HTTP route can send messages, end conversations or delete data. The
 emulator's `RequestGuard` checks the requests, with this server's key in place of the control token.
@@ -28,7 +28,7 @@ from .travel.routes import Place, Routes, add_looking
 from .travel.twins import Twins
 
 Listed: TypeAlias = Callable[[int], Awaitable[Mapping[str, JsonValue]]]
-"""Returns the answer of ``GET /control/travel``; the argument is ``after``."""
+"""Function from the argument ``after`` to the answer of ``GET /control/travel``."""
 
 
 async def serve_inspector(
@@ -43,7 +43,7 @@ async def serve_inspector(
 
     Args:
         key: key that each request needs; use a new key for each server.
-        port: port; 0 for a free one.
+        port: port to bind; 0 for a free port.
 
     Cancellation: *forceful*: open requests are cut.
     """

@@ -31,7 +31,7 @@ class StoredJournals:
 
     Args:
         ask: sends a request to the running bot, or answers the request from the store of a stopped bot.
-        marks: returns the kills and restarts of the bot's process since a wall time.
+        marks: returns the kills, restarts and failures of the bot's process since a wall time.
         settings: the bot's settings, used to write to the store while the bot is down; None forbids writes.
         opening: semaphore with the value 1, shared by all tasks that open the store of a stopped bot; None
             makes a new semaphore.

@@ -52,7 +52,7 @@ log: Final = logging.getLogger("triobot")
 EACH: Final = 1.0
 _SOONEST: Final = 0.2
 _ANSWERS_WITHIN: Final = 2.0
-# Number of the newest chats that are requested from the bot. The page shows a dozen chats.
+# Maximum number of chats in a report, newest first. The page shows a dozen chats.
 _CHATS: Final = 40
 _PAYMENTS: Final = 100
 JsonObject = dict[str, JsonValue]
@@ -219,8 +219,8 @@ class BotSupervisor:
             await self._live(environ)
 
     async def _live(self, environ: Mapping[str, str]) -> None:
-        # While no process runs, requests for journals open the store. A process that starts then would find
-        # the store in use.
+        # While no process runs, requests for journals open the store. Wait for such a request, since the
+        # starting process would find the store in use.
         await self._opening.acquire()
         begun = self._ahead
         try:
@@ -366,7 +366,7 @@ async def keep_asking(supervisor: BotSupervisor, store: str, exchange: Exchange)
             with trio.move_on_after(_ANSWERS_WITHIN):
                 await _ask_all(supervisor, path)
         except (TriobotError, OSError) as error:
-            # The process may be ending. Then the next process will answer.
+            # The process may be ending. The next process answers the next poll.
             log.debug("the bot said nothing of itself: %s", type(error).__name__)
         await trio.sleep(_SOONEST)
         with trio.move_on_after(EACH - _SOONEST):
@@ -377,7 +377,7 @@ async def keep_asking(supervisor: BotSupervisor, store: str, exchange: Exchange)
 
 async def _ask_all(supervisor: BotSupervisor, path: Path) -> None:
     [status] = await _lines(path, {"ask": "status"}) or [{}]
-    status.pop("at", None)  # the time changes in every answer
+    status.pop("at", None)  # the answer's time would make every report differ
     chats = list[JsonValue](await _lines(path, {"ask": "chats.list", "limit": _CHATS}))
     [listed] = await _lines(path, {"ask": "payments.list", "limit": _PAYMENTS}) or [{}]
     inside: JsonObject = {"chats": chats, "payments": listed.get("payments", [])}

@@ -85,7 +85,7 @@ async def _demo(port: int, quiet: bool) -> None:
 
 
 async def _talk(person: Person, transcript: Transcript) -> None:
-    """Play the user, and check each message the user sees."""
+    """Play the user, and check each message that the user sees."""
     await person.joins()
     await person.sees("Good evening! Your name?")
     await person.says(_WHO)

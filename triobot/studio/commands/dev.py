@@ -66,7 +66,8 @@ _WALLET: Final = 10_000_000
 _COINS: Final = 100
 # A kept store belongs to one platform address and one token: both must be the same at the next start.
 _LASTING_TOKEN: Final = "the-development-platform-of-triobot"
-# Events wait while the bot is down. While the bot answers 5xx, many attempts give the author time for a fix.
+# Maximum number of attempts for an event while the bot answers 5xx: the author gets time for a fix. While the
+# bot is down, events wait without attempts.
 _ATTEMPTS: Final = 100
 
 

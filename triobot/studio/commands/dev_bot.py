@@ -11,9 +11,9 @@ parent.
 
 The process's clocks may be ahead of real time. AHEAD is the clocks' lead at the start, in milliseconds. To
 change the lead, the parent sends the new number as a line to the standard input. The process sends three
-kinds of lines to the standard output. ``ready`` means that the process takes events. After a change of the
-lead, the process sends the new number back once the work that became due is done. A JSON object contains the
-causes of a conversation's failure, such as a step's error.
+kinds of lines to the standard output. ``ready`` means that the process takes events. After each change of
+the lead, the process does the work that became due, then sends the new number back. A JSON object contains
+the causes of a conversation's failure, such as a step's error.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _tell_ignored(bot: Bot, ours: Settings) -> None:
     try:
         theirs = bot.settings()
     except ConfigError:
-        return  # production settings may be unreadable here
+        return  # settings for production may be invalid on this machine
     plain = Settings()
     found = [
         name
@@ -176,8 +176,9 @@ async def _run(bot: Bot, settings: Settings, said: int, clock: HurriedClock) -> 
 
 
 async def _let_pass(bot: Bot, clock: HurriedClock, milliseconds: int) -> None:
-    """Wait until no request is in flight, then put the clocks forward: a request in flight would time out.
-    Then wait for the requests of the work that became due.
+    """Put the clocks forward once no request is in flight, since a request in flight would time out.
+
+    After the change, wait for the requests that the due work sends.
     """
     await _settled(bot)
     clock.hurry(milliseconds)
@@ -216,7 +217,7 @@ class HurriedClock(trio.abc.Clock):
         return self._ahead
 
     def hurry(self, milliseconds: int) -> None:
-        """Put the clock forward. Call only in a task of the clock's own loop, which then checks deadlines."""
+        """Put the clock forward. Call only in a task of the Trio loop that uses this clock."""
         self._ahead += milliseconds
 
     def start_clock(self) -> None:

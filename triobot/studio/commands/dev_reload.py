@@ -92,8 +92,8 @@ class HeldReload:
         self._starts = 0
         # Whether the loop runs only to replace a parked conversation: no new code was saved.
         self._at_once = False
-        # The error of loading the newest code; empty without an error. With an error, the conversations in
-        # `_held` were tried under earlier code.
+        # The error with which the newest code failed to load; empty if the code loaded. After such an error,
+        # the conversations in `_held` were tried under earlier code only.
         self._broken = ""
         self._saved = trio.Event()
         self._trying = trio.CancelScope()
@@ -187,7 +187,7 @@ class HeldReload:
         return next((held for held in self._held if held.conversation == conversation), None)
 
     def _chosen(self) -> None:
-        # If the reload needn't wait until a conversation ends, events from now on are kept for the new code.
+        # If each held conversation is to be ended or replaced now, keep events for the new code from now on.
         self._bot.keep_events(keep=all(held.way in ("end", "take") for held in self._held))
         self._exchange.tell()
 
@@ -202,7 +202,7 @@ class HeldReload:
         self._twins.pool.changed()
         self._at_once = False
         for held in self._held:
-            if held.taking is not None:  # older code made the replacement
+            if held.taking is not None:  # the replacement comes from older code
                 held.undecided()
         self._saved.set()
         self._trying.cancel()
@@ -284,7 +284,7 @@ class HeldReload:
                 fits, texts, parts = await self._twins.compare(journals)
                 self._broken = ""
             except TravelError as error:
-                # If no conversation delays the reload, the bot restarts: the new process prints this error.
+                # If `_held` is empty, the caller restarts the bot, and the new process prints this error.
                 if self._held:
                     self._broken = str(error)
                     self._bot.say("the new code can't be loaded, and the reload stays held")

@@ -87,7 +87,7 @@ async def _emulate(arguments: argparse.Namespace) -> None:
         serve = partial(
             serve_emulator,
             port=arguments.port,
-            host="0.0.0.0" if arguments.expose else "127.0.0.1",  # the user chose --expose
+            host="0.0.0.0" if arguments.expose else "127.0.0.1",  # all addresses only with --expose
             expose=arguments.expose,
             names=_own_names() if arguments.expose else (),
             bot_url=arguments.bot_url,

@@ -153,7 +153,7 @@ async def _ask_export(lines: Sequence[Answer], question: Question, tell: Tell) -
             await tell(row)
         case "journals.list":
             await trio.lowlevel.checkpoint()
-        case "journals.code":  # the code follows the journal in the same lines
+        case "journals.code":  # an export's lines also contain the code
             for line in lines:
                 await tell(line)
         case "journals.show" if given("conversation") == row["conversation"]:
@@ -164,7 +164,7 @@ async def _ask_export(lines: Sequence[Answer], question: Question, tell: Tell) -
 
 
 def _noted(ask: Ask) -> Ask:
-    """Return a function like `ask` that also logs the user's name and each chat with texts in the answer."""
+    """Return a function like `ask` that also logs, for each journal shown, the user's name and the chat."""
 
     async def noting(question: Question, tell: Tell) -> None:
         async def note(fields: Answer) -> None:
@@ -194,7 +194,7 @@ async def _inspect(arguments: argparse.Namespace, which: int | Path | None, bot:
             values = "shown" if shows else "hidden"
             command = [sys.executable, "-m", "triobot.studio.commands.twin", values]
             twins = Twins(command, os.environ, bot, journals, news.unpark_all)
-            # The page of --to is written from one replay, so no waiting twin is needed.
+            # --to needs only one replay, so no second twin is kept ready.
             wait_up = trio.lowlevel.checkpoint if arguments.to is None else trio.sleep_forever
             await nursery.start(twins.pool.run, wait_up)
             if arguments.to is not None:

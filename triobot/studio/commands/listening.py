@@ -69,7 +69,7 @@ async def announced(
 ) -> None:
     """Write the platform's addresses to ``--ready-fd``, report ready, and open the browser if asked.
 
-    After that, print the bot's requests that the interface doesn't promise to accept, once for each kind.
+    After that, print once each kind of request that goes beyond the platform's documented interface.
     """
     platform.exchange.hear_liberty = partial(_tell_liberty, platform)
     if arguments.ready_fd is not None:

@@ -39,7 +39,7 @@ examples:
 
 def declare(parser: argparse.ArgumentParser) -> None:
     count = whole("a number, 0 or more", 0, 10**9 - 1)
-    # At least 1: without people, or without a simulation, no promise would be broken.
+    # At least 1 for --chats and --runs: an empty simulation would always succeed.
     some = whole("a number from 1", 1, 10**9 - 1)
     hours = number("a number from 0.01 to 100000", 0.01, 100_000)
     faults = number("a number from 0 to 100", 0, 100)

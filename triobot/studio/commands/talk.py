@@ -51,8 +51,8 @@ examples:
 _WALLET: Final = 10_000_000
 _YOU: Final = "You"
 # Seconds to wait before the next input line is read. Lines from a pipe must not overtake the bot's answers.
-# So such a line is read only once all tasks have been blocked for `_AT_REST` seconds, or after `_LONGEST`
-# seconds, because a bot may have a task that never blocks.
+# So such a line is read only once all tasks have been blocked for `_AT_REST` seconds. After `_LONGEST`
+# seconds, the line is read in any case: a bot may have a task that never blocks.
 _UNHURRIED: Final = 0.3
 _AT_REST: Final = 0.05
 _LONGEST: Final = 10.0
@@ -167,7 +167,7 @@ def _show(line: str) -> None:
 async def _read(prompt: str) -> str | None:
     """Return the next input line without its line end; None after the last line."""
     stdin = cast("TextIO | None", sys.stdin)
-    if stdin is None:  # closed before this process started
+    if stdin is None:  # standard input was closed before this process started
         await trio.lowlevel.checkpoint()
         return None
     if is_terminal(sys.stdin):
@@ -181,7 +181,7 @@ async def _read(prompt: str) -> str | None:
 
 
 async def _answered(platform: Emulator) -> None:
-    """Wait until the bot has taken all posted events and all tasks of this loop are blocked."""
+    """Wait briefly; without a terminal, until the bot has taken all events and all tasks are blocked."""
     await trio.sleep(_UNHURRIED)
     if is_terminal(sys.stdin):
         return

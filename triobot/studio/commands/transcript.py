@@ -80,12 +80,12 @@ class Transcript:
                         self._line("", f"({harmless(line_words(self._exchange.world, change))})", dim=True)
 
     def act(self, what: str) -> None:
-        """Write an act of the person that no message shows."""
+        """Write a line for the user's act `what`, for which the chat shows no message."""
         self.catch_up()
         self._line(self._person, f"[{what}]", dim=True)
 
     def fact(self, what: str) -> None:
-        """Write a fact that has been checked."""
+        """Write a line for the checked fact `what`."""
         self.catch_up()
         self._write(f"  {self._painted('32', 'true:')} {harmless(what)}")
 
