@@ -37,7 +37,7 @@ from .staging import ByPerson, events_in
 @final
 @guarded
 class Paying:
-    """A person pressed a payment button or paid an invoice; `notice` is the outcome."""
+    """A person's payment, by a payment button or an invoice; `notice` contains the outcome."""
 
     notice: PaymentNotice
 
@@ -72,7 +72,7 @@ class UnfitAnswerError(TriobotError):
 
 
 def answers_in(stored: Stored, beside: Sequence[Stored] = ()) -> list[PastAnswer]:
-    """Return people's acts in a conversation, and received signals, after the opening event, in order.
+    """Return people's acts and the received signals of a conversation, in order, without the opening event.
 
     Acts that started an interrupt are included: other code may not declare that interrupt.
 
@@ -105,7 +105,7 @@ def late_answers(stored: Stored, beside: Sequence[Stored], said: Sequence[Said])
     own = {r[2] for r in stored.records if r[0] == INTERRUPTED}
     found, loose = list[PastAnswer](), [one for one in said if one[0] >= since and whose in (None, one[1])]
     for one in (stored, *beside):
-        with suppress(Exception):  # the classes of another conversation may be gone
+        with suppress(Exception):  # classes in another conversation's records may be gone
             for at, event in events_in(one.records):
                 wrote = getattr(event.sender, "id", None), getattr(event, "content", None)
                 for written in [one for one in loose if one[1:] == wrote and one[0] <= at + _MOMENT][-1:]:

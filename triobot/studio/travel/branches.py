@@ -182,7 +182,7 @@ class LiveBranch:
         ``kind`` is one of ``message``, ``press``, ``form``, ``money``, ``answer`` (to a press), ``join``,
         ``leave`` and ``time``. A message has the control API's format; ``said`` contains all versions of the
         message. A line ``time`` means that the developer let ``seconds`` pass; times below 1 s get no line.
-        ``new`` is whether the line comes from the branch.
+        ``new`` is true if the line was added in the branch.
         """
         found: list[tuple[int, JsonObject]] = []
         said: dict[int, list[JsonValue]] = {}
@@ -363,7 +363,7 @@ async def open_branch(
     Args:
         stored: the conversation's journal.
         beside: journals of the chat's other conversations, which are restored as of the notch too.
-            Conversations that at that time waited for a payment, or gave a payment's goods, are left out.
+            Conversations that waited for a payment at that time, or gave a payment's goods, are left out.
         group: whether the chat is a group; None: the journal decides.
         settings: the bot's settings; the branch uses only those that the bot's code reads. None: the
             defaults.
@@ -500,7 +500,7 @@ async def _planted(past: Past, senders: Sequence[SenderId | None], beside: Seque
         # Conversations that are over aren't restored: the current code may not fit their journals.
         for stored in [one for one in (past.stored, *beside) if not is_over(one)]:
             writes += written_down(stored)
-            # This store lacks the sources of old builds, so the conversation must not be compared with them
+            # This store lacks the sources of old builds, so the journal must not be compared with old builds
             # again.
             writes.append(PutRested(stored.row.id, None, FITS))
         writes += [PutData(past.chat_id, key, text) for key, text in past.data.items() if text is not None]
@@ -514,8 +514,9 @@ async def _planted(past: Past, senders: Sequence[SenderId | None], beside: Seque
 
 
 def written_down(stored: Stored) -> list[Write]:
-    """Return the writes that restore a conversation as unfinished. So the bot revives the conversation at
-    once.
+    """Return the writes that restore a conversation.
+
+    The conversation is marked as unfinished, so that the bot revives the conversation at once.
     """
     row, records = stored.row, tuple(map(encode_record, stored.records))
     run = row.route, row.version, row.started_at, row.kind

@@ -51,7 +51,7 @@ class _Thread:
     def _run(self) -> None:
         try:
             trio.run(self._live, clock=MockClock(autojump_threshold=0))
-        except Exception as error:  # any error of the bot's start
+        except Exception as error:  # the branch could not be opened
             while (asked := self._asked.get()) is not None:
                 asked[1].put(error)
 
@@ -68,7 +68,7 @@ class _Thread:
     async def ask(self, work: Work) -> Any:
         """Run `work` in the branch's thread, and return or raise the outcome of `work`.
 
-        Raises: also the error that prevented the opening of the branch.
+        Raises: also the error with which the branch failed to open.
         """
         answer: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._asked.put((work, answer))

@@ -113,7 +113,7 @@ class CrowdProcess:
                         if "part" in last:
                             self._say({**self._crowd, **last})
         finally:
-            with trio.CancelScope(shield=True):  # takes a short time, because the process is killed
+            with trio.CancelScope(shield=True):  # the wait is short, because the process is killed
                 process.kill()
                 await process.wait()
         if "again" in last:

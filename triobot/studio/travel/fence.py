@@ -30,7 +30,7 @@ Leaves: TypeAlias = Literal["send", "edit", "delete", "signal", "start", "stop",
 
 _MOST: Final = 500
 OLDER: Final = "(an older message)"
-"""Text of a message that is older than the journals."""
+"""Placeholder for the text of a message that is older than the journals."""
 
 
 @final
@@ -127,7 +127,7 @@ class Fence:
     def welcome(self, operation: Operation[object]) -> None:
         """Create an operation's recipient and message on the branch's platform, if either is missing.
 
-        Recipients and messages that are older than the journals are missing.
+        A recipient or message is missing if it is older than the journals.
         """
         recipient: Recipient | None = getattr(operation, "chat_id", None)
         message_id: MessageId | None = getattr(operation, "message_id", None)
@@ -188,7 +188,7 @@ class FencedStore:
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
         if arrival.content_type == CALL and _is_tick(arrival):
-            return Redelivered()  # no job is due in a branch
+            return Redelivered()  # jobs don't run in a branch
         if not self._fence.keeps_back(arrival):
             return await self._inner.accept(
                 arrival, quota=quota, also=also, beginning=beginning, on_commit=on_commit

@@ -110,7 +110,7 @@ def hidden_notch(notch: Mapping[str, JsonValue]) -> JsonObject:
 def _hidden_came(came: JsonObject) -> JsonObject:
     told: JsonObject = {name: came[name] for name in _CAME if name in came}
     told["text"] = ""
-    if came["what"] in ("error", "interrupt"):  # the error's class, or triobot's own word
+    if came["what"] in ("error", "interrupt"):  # keep only the error's class, or triobot's reason
         told["text"] = str(came["text"]).partition(": ")[0]
     elif came["what"] in ("message", "press"):
         told["letters"] = len(_said(came))

@@ -78,7 +78,7 @@ class _Line:
     """A line of the test.
 
     Attributes:
-        seq: sort key: the number of a platform change, and the order among lines of the same change.
+        seq: sort key: the number of a platform change, then the order of the lines for this change.
         does: whether the line is an act, which must come at its exact time.
     """
 
@@ -106,8 +106,8 @@ def write_test(
         group: whether the chat is a group; None: the journal decides.
 
     Raises:
-        ConfigError: the conversation can't be expressed as a test: the conversation belongs to a room, or no
-            person began the conversation.
+        ConfigError: a test can't express this conversation, such as a room's conversation, or one that a
+            payment began.
     """
     return _Written(target, past, branch, beside, kills, group).text()
 
@@ -259,7 +259,7 @@ class _Written:
         return f"await {self._name}.to({self._past.chat_id}).start({name}{args}{key})"
 
     def _kept_first(self) -> Mapping[str, str]:
-        """Return the chat's data that the conversation read before the first write of the key."""
+        """Return the chat's values that the conversation read before it wrote the same key."""
         found: dict[str, str | None] = {}
         written: set[str] = set()
         for record in self._past.stored.records:
@@ -381,11 +381,11 @@ class _Written:
                 yield _Line((max(before, default=0), -1), at, code)
 
     def _of_change(self, change: Change) -> Iterator[tuple[str, bool]]:
-        """Yield the test's code for a change of the platform, and whether a person acts in that code."""
+        """Yield the test's code for a change of the platform, and whether this code is a person's act."""
         what = change.what
         match what:
             case Shown(entry=entry) if entry.author is not None:
-                # A key's value may differ from its label.
+                # The entry contains the key's value. If the label differs, the test sends the value as text.
                 act = "presses" if entry.content in self._keys(change) else "says"
                 yield f"await {self._names[entry.author]}.{act}({_said(entry.content)})", True
             case Shown(entry=entry) | Edited(entry=entry, anew=True) if entry.author is None:

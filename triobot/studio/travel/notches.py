@@ -2,8 +2,8 @@
 
 A notch is recorded when all tasks are blocked, before the replay begins the journal's next turn. A notch
 contains the operations in which the conversation's tasks wait, the author's lines with their variables, the
-open blocks, the chat's data, and the messages sent in the turn. A page gets the first notch as a whole, and
-of each later notch only the differences from the previous notch (see `changes`).
+open blocks, the chat's data, and the messages sent in the turn. A page gets the first notch complete, and
+each later notch as differences from the previous notch (see `changes`).
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ class Notches(Onlooker):
         self.states[ran:] = [over] * (len(self.notches) - ran)
 
     def fill(self) -> None:
-        """Add notches for turns that the replay did not reach, from records, without lines and variables."""
+        """Add notches, without lines and variables, for the turns that the replay did not reach."""
         while len(self.notches) < len(self._places):
             self._add(self._turn(len(self.notches)))
 

@@ -102,14 +102,15 @@ async def run_pass(
         seconds: limit of the replay, in real seconds.
         variables: after this many seconds, a notch reads only the variables of branches that ran in the turn.
         write: returns the text of a variable.
-        set_by: milliseconds by which the clock was set in total; None: not set after the last turn.
+        set_by: milliseconds by which the clock was set in total; None: the clock wasn't set after the last
+            turn.
         sources_from, knows: as for `Notches`.
         fills: whether to add notches for turns that the replay doesn't reach.
         comparison: comparison with the build that recorded the journal, if the code is another build.
     """
     changed = None if comparison is None else Changed(comparison, stored.row, stored.records)
     if changed is not None:
-        changed.prepare(stored.records)  # before the time limit starts
+        changed.prepare(stored.records)  # the time limit doesn't include this work
     around: Any = {"set_by": set_by, "changed": changed}
     capture = Notches(stored, seconds=variables, write=write, sources_from=sources_from, knows=knows)
     limit = TimeLimit(seconds)
@@ -120,7 +121,7 @@ async def run_pass(
                 said = () if changed is None else changed.judge.reworded
                 return attrs.evolve(passed, reworded=[reworded(*lines) for lines in said])
     except TriobotError as error:
-        # The runtime would park the conversation without running it.
+        # On this error, the runtime would park the conversation without running it.
         capture.close(stands=True)
         if fills:
             capture.fill()

@@ -87,8 +87,8 @@ async def before_failure(bot: Bot, stored: Stored, notch: int, *, settings: Sett
     """Return the notch from which the current code can repeat a failure; `notch` if nothing failed.
 
     The journal contains the error of a failed step. A later notch would replay this error, although the code
-    may be fixed by now. The code may also differ from the journal before the failure. Then the result is the
-    last notch at which code and journal agree.
+    may be fixed by now. If the code differs from the journal before the failure, the result is the last notch
+    at which code and journal agree.
 
     Raises:
         NondeterminismError: the runtime would park the conversation without running it.
@@ -203,7 +203,7 @@ class _Heard(Onlooker):
 
     Attributes:
         sent: operations passed to the outbox, by operation id, in order.
-        data: last value read or written of each key of the chat.
+        data: the value last read or written, by key of the chat's data.
         charging: numbers of the charges that wait for their money.
     """
 

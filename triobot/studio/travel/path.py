@@ -47,7 +47,7 @@ async def paths_of(
     """
     tracer = _LineTracer(number_of, 1 + sum(record[0] in TURNS for record in stored.records))
     limit = TimeLimit(seconds)
-    with cut_after(limit), tracer.tracing(), suppress(TriobotError):  # after an error, paths stay empty
+    with cut_after(limit), tracer.tracing(), suppress(TriobotError):  # after an error, later paths stay empty
         async with open_rerun(services, table, stored, look=tracer, limit=limit):
             tracer.stop()
     return tracer.paths
@@ -97,7 +97,7 @@ class _LineTracer(Onlooker):
         source = self._sources[code]
         if source is None:
             return None
-        # A resumed coroutine starts in the middle of a line, which counts as run.
+        # A resumed coroutine continues in the middle of a line; this line counts as run.
         if frame.f_lineno != code.co_firstlineno:
             self._note(source, frame.f_lineno)
         return self._goes_on

@@ -85,7 +85,7 @@ class TwinProcess:
     async def close(self) -> None:
         """Kill the process, and wait until it has ended."""
         self.kill()
-        with trio.CancelScope(shield=True):  # takes a short time, because the process was killed
+        with trio.CancelScope(shield=True):  # the wait is short, because the process was killed
             await self._line.aclose()
             await self.process.wait()
 
@@ -126,8 +126,8 @@ class TwinPool:
         self._nursery: trio.Nursery | None = None
         self._waiting: TwinProcess | None = None
         self._taken = trio.lowlevel.ParkingLot()
-        # The twins that have loaded code. The key is a number for a version of the present code, and the
-        # digests of the sources for an earlier build. The most recently used build is the last.
+        # The twins that have loaded code. For the present code, the key is a version number; for an earlier
+        # build, the digests of the build's sources. The most recently used build is the last.
         self._loaded: OrderedDict[int | frozenset[str], TwinProcess] = OrderedDict()
         self._loading = trio.Lock()
         self._version = 0
@@ -140,7 +140,8 @@ class TwinPool:
         """Keep a waiting twin ready until cancelled.
 
         Args:
-            wait_up: returns once the bot has started, so that a starting twin doesn't slow down this start.
+            wait_up: returns once the bot has started, so that the twin's start doesn't slow down the bot's
+                start.
         """
         try:
             async with trio.open_nursery() as nursery:

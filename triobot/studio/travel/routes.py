@@ -43,7 +43,7 @@ Under ``/control/travel/``:
 
 `docs/travel.schema.json` describes the answers. Errors are ``{"error": text}``: 400 for an invalid request,
 404 if the requested object doesn't exist or isn't ready, 409 if a branch can't carry out the request, 410 if
-a pass or a branch is gone.
+a pass or a branch is gone, 503 for any other failure.
 """
 
 from __future__ import annotations

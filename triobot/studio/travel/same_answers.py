@@ -212,7 +212,7 @@ async def open_same_answers(
             even if its words have changed.
         beside, group, settings, asks: as for `open_branch`.
         numbers: the branch's messages get numbers above this number.
-        said: people's texts in the chat that the platform still has.
+        said: people's texts in the chat, as far as the platform still has these texts.
 
     Raises:
         ConfigError: the new code lacks the conversation's route, or the opening event isn't recorded.

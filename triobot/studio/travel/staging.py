@@ -114,7 +114,7 @@ class ChatStage:
             for event in events_of(record) if is_chat(self._chat_id) else ():
                 self._happened(event, at)
             for file_id in _FILE.findall(encode_record(record)):
-                # A file that was sent or received can be sent again.
+                # Register each file of the journal, so that the code can send the file again.
                 self._world.uploads.add(file_id, "file", "file", 0)
             if record[0] == WROTE and str(record[3]).startswith(_TIDY):
                 self._without_buttons(MessageId(int(str(record[3]).removeprefix(_TIDY))))
@@ -267,7 +267,7 @@ def events_of(record: Record) -> Sequence[Event]:
 
 
 def sent_in(record: Record) -> Sent | None:
-    """Return the platform's answer to a sent message from the message's record; None for other records."""
+    """Return the platform's answer in the record of a sent message; None for other records."""
     if record[0] != DONE or not isinstance(record[5], dict) or "sent" not in record[5]:
         return None
     return cast("Sent", CODEC.value_of(record[5]))

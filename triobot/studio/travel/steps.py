@@ -2,8 +2,8 @@
 
 A step may call an outside service, so no step runs by itself. A step gets its recorded result if the journal
 after the notch has the same function with the same arguments. Otherwise the branch stops, and the developer
-decides. The developer also decides after a recorded error, since the error's cause may be fixed by now, and
-for all functions that the developer has named.
+decides. The developer also decides after a recorded error, since the error's cause may be fixed by now. The
+same applies to functions that the developer has named.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class DoneStep:
 
 @final
 class Steps:
-    """Substitute for the functions of steps in a branch.
+    """Stand-in for the step functions in a branch.
 
     Args:
         records: records after the notch, with the recorded results.

@@ -44,7 +44,7 @@ def _gone(chat: PlatformChat, before: Stored) -> set[MessageId]:
         for entry in chat.entries.values()
         if entry.id in sent or (entry.author is not None and entry.at >= before.row.started_at)
     }
-    # A message that waited until the conversation started is a little older than this start.
+    # A message that waited for the conversation's start is slightly older than this start.
     heard = [event for _, event in events_in(before.records) if isinstance(event, Message)]
     theirs = [entry for entry in chat.entries.values() if entry.author is not None]
     earlier = [entry for entry in theirs if entry.id not in gone][-len(heard) :] if heard else []

@@ -176,7 +176,7 @@ def error_words(error: BaseException) -> str:
     """Return an error's class and message."""
     try:
         words = str(error)
-    except BaseException as inner:  # from the author's own class
+    except BaseException as inner:  # the author's `__str__` failed
         words = f"<its str raised {kind_of(contained(inner))}>"
     return cut(f"{type(error).__name__}: {words}" if words else type(error).__name__)
 

@@ -1,12 +1,13 @@
 """The twin: a process that replays journals, beside the bot's process.
 
-The author's code between operations runs here. If that code hangs, exhausts memory or ends the process, the
-bot's process and the page's process are unaffected. A new twin loads everything but the bot, and waits for a
-request to load the bot. A twin loads the bot once: new code needs a new twin. A twin ends when its connection
-to the parent is closed.
+The twin runs the author's code between operations. If this code hangs, exhausts memory or ends the process,
+the bot's process and the page's process are unaffected. A new twin loads everything but the bot, and waits
+for a request to load the bot. A twin loads the bot once: new code needs a new twin. A twin ends when its
+connection to the parent is closed.
 
-Both ends send lines of JSON. A request has a number ``n``, a command ``do`` and its arguments. The answer has
-the same number, and either ``value``, or ``error`` with the text of a `TravelError` and its attributes.
+Parent and twin send lines of JSON. A request has a number ``n``, a command ``do`` and its arguments. The
+answer has the same number, and either ``value``, or ``error`` with the text of a `TravelError` and its
+attributes.
 """
 
 from __future__ import annotations
@@ -298,7 +299,7 @@ def _sources(kept: _KeptPass) -> list[JsonValue]:
 
 async def serve_twin(fd: int, whose: Whose) -> None:
     """Run a twin on the socket with descriptor `fd`; see `Twin`."""
-    # Windows imports this module too, and lacks AF_UNIX.
+    # This module is also imported on Windows, where AF_UNIX is missing.
     family, kind = cast("int", trio.socket.AF_UNIX), cast("int", trio.socket.SOCK_STREAM)
     end = trio.socket.fromfd(fd, family, kind)
     async with trio.SocketStream(end) as line:

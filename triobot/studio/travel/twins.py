@@ -38,7 +38,7 @@ _COMPARED: Final = 200
 _LISTED: Final = ("chat_id", "conversation", "route", "kind", "started_at", "updated_at")
 """Columns of a conversation's row in the list."""
 _SOURCES: Final = 1_000
-"""Source numbers reserved for each process that has a section of a pass."""
+"""Number of source numbers that are reserved for each section of a pass."""
 _FRAME: Final = re.compile(r'^ *File "(.+)", line (\d+), in (\S+)', re.MULTILINE)
 _GONE: Final = "the process in which it was has ended"
 
@@ -70,7 +70,7 @@ class _Open:
         now: the whole pass under the present code, or under the last build if the present code can't be
             loaded.
         head: head of the pass; None until the pass is ready.
-        failed: reason for which the pass failed; empty without a failure.
+        failed: why the pass failed; empty if it didn't fail.
         beside: the other journals of a chat outside the bot's store; None: the store has these journals.
         marks: kills and restarts of the process, for a chat outside the bot's store.
     """
@@ -123,7 +123,7 @@ class Twins:
 
     Attributes:
         pool: the twins; `TwinPool.run` must run while passes are open.
-        may_take: returns whether a branch of new code may replace the conversation with this row.
+        may_take: returns whether new code may replace the conversation, given the conversation's row.
         why_not_take: returns why a branch still can't replace its conversation; None if it can.
     """
 
@@ -325,7 +325,7 @@ class Twins:
         return cast("JsonValue", await part.twin.ask("notches", id=part.id, start=start, end=end))
 
     async def path(self, id: str, start: int, end: int) -> JsonValue:
-        """Return the paths of the turns from `start` to `end` (exclusive), at most of one section."""
+        """Return the paths of the turns from `start` to `end` (exclusive), at most to a section's end."""
         part, end = self._at(id, start, end)
         return cast("JsonValue", await part.twin.ask("path", id=part.id, start=start, end=end))
 
@@ -384,7 +384,7 @@ class Twins:
         return await self._looks(id, look)
 
     async def _looks(self, id: str, look: JsonObject) -> JsonObject:
-        """Return the branch's state `look`, with whether the branch can replace its conversation."""
+        """Return the branch's state `look`, and add whether the branch can replace its conversation."""
         origin = self._branches[id].origin
         may = origin is not None and not look["asked"] and self.may_take(origin[0])
         why = await self.why_not_take(id) if may else None
@@ -499,7 +499,7 @@ async def _sent(one: _Open) -> JsonObject:
 
 
 def _kills(one: _Open) -> list[JsonValue]:
-    """Return the kills and restarts in a pass, each as a time and whether the process was restarted."""
+    """Return the kills and restarts in a pass, each as its time and whether it was a restart."""
     marks = [] if one.head is None else cast("list[JsonObject]", one.head["marks"])
     return [[mark["t"], mark["what"] == "restart"] for mark in marks]
 
@@ -513,7 +513,7 @@ def _folder_of(bot: str) -> str:
 def _taken(records: Iterable[Record]) -> Iterator[JsonValue]:
     """Yield the times of people's acts that a conversation received, from its journal."""
     for record in records:
-        with suppress(TriobotError):  # an event of an author's own class
+        with suppress(TriobotError):  # the class of the author's event may have changed
             done = [one for one in events_of(record) if isinstance(one, ByPerson)]
             yield from [time_of(record)] * len(done)
 

@@ -171,7 +171,7 @@ def _way_of(kind: Any) -> _Write:
 
 
 def _is_generated(own: Any, kind: Any) -> bool:
-    # All fields of triobot's own classes are shown here, even the fields that are hidden in logs.
+    # All public fields of triobot's own classes are shown here, even fields that are hidden in logs.
     return kind.__module__.startswith(_OURS) or not is_authors(_file_of(own))
 
 
@@ -234,7 +234,7 @@ def _write_fields(to: _Page, value: object, level: int) -> None:
 
 
 def _hidden(kind: type) -> frozenset[str]:
-    """Return the fields with ``repr=False``, which the author hides."""
+    """Return the names of the fields that the author hides by ``repr=False``."""
     found: Any = attrs.fields(kind) if attrs.has(kind) else cast("Any", kind).__dataclass_fields__.values()
     return frozenset([one.name for one in found if one.repr is False])
 
