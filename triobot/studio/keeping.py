@@ -132,7 +132,7 @@ class SavedPlatform:
         )
 
     async def keep(self) -> None:
-        """Write the state to the file shortly after each change of the platform, until cancelled."""
+        """Until cancelled, write the state to the file shortly after each change of the platform."""
         if self._path is None or self._exchange is None:
             return
         heard, written = 0, None

@@ -197,7 +197,7 @@ class BotSupervisor:
         self._wake()
 
     async def wait_taking(self) -> None:
-        """Wait until the process takes events, and new events are no longer kept for the next process."""
+        """Wait until the process takes events and `keep_events` is off."""
         while self._keeps or self._phase != "running":
             await self._changed.wait()
         await trio.lowlevel.checkpoint()

@@ -59,7 +59,7 @@ _OUTPUT, _ERROR_OUTPUT = 1, 2
 # long.
 _MOMENT: Final = 0.01
 _MOMENTS: Final = 200
-# Days for which the newest conversations that ended without an error are kept for inspection.
+# Days for which the store keeps conversations that ended normally, for inspection.
 _KEEP_ENDED: Final = 7
 
 

@@ -208,7 +208,7 @@ class HeldReload:
         self._trying.cancel()
 
     async def run(self) -> None:
-        """Try saved code, and restart the bot once no conversation delays the reload, until cancelled."""
+        """Until cancelled, try saved code, and restart the bot once no conversation delays the reload."""
         while True:
             await self._saved.wait()
             self._saved = trio.Event()

@@ -59,7 +59,7 @@ class Transcript:
         self._seen = 0
 
     async def follow(self) -> None:
-        """Write each change as it happens, until cancelled."""
+        """Until cancelled, write each change as it happens."""
         while True:
             self.catch_up()
             await self._exchange.wait_change(self._seen)

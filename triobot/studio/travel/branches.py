@@ -6,8 +6,8 @@ can't begin while a payment is under way. From a notch within a charge, the bran
 and the code charges again. A branch sends nothing to the outside and changes nothing outside. The branch is
 discarded when the block of `open_branch` ends.
 
-Between two calls, the caller must wait in a thread, so that no time passes. Virtual time jumps when all tasks
-wait, except while a task waits for a thread (`triobot.testing.virtual`).
+Between two calls, the caller must wait for a thread, so that virtual time stands still. Virtual time jumps
+when all tasks wait, except while a task waits for a thread (`triobot.testing.virtual`).
 """
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ class LiveBranch:
         await self.settle()
 
     async def waits(self, seconds: float) -> None:
-        """Let `seconds` pass, and then a moment more for the work that became due."""
+        """Let `seconds` pass, and a moment more for the work that becomes due."""
         self.diary.append(Did(self.exchange.world.seq, self.now, "wait", {"seconds": seconds}))
         await trio.sleep(seconds + _STRIDE)
         self.exchange.pass_time(0)

@@ -69,7 +69,7 @@ class CrowdProcess:
         self._scope.cancel()
 
     def failing(self) -> tuple[Sequence[Sequence[JsonObject]], Sequence[JsonObject]]:
-        """Return the journals of the chat with the broken promise, and the kills and restarts of its bot.
+        """Return the journals of the chat with the broken promise, and the simulated kills and restarts.
 
         Raises:
             TravelError: no promise was broken, or the chat's journals were not kept.

@@ -1,8 +1,8 @@
 """Removes people's words from a pass, for operators of a bot in production. Pure.
 
-Lines, kinds, times, deadlines, and names from the code (of variables, functions and classes) stay. A text is
-replaced by its length, and a variable by its type. Only listed fields are shown: a new field of a notch is
-hidden until it is added to the list.
+A pass keeps its lines, kinds, times, deadlines, and names from the code (of variables, functions and
+classes). A text is replaced by its length, and a variable by its type. Only listed fields are shown: a new
+field of a notch is hidden until it is added to the list.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _content(told: JsonObject) -> JsonObject:
 
 
 def _blank(shown: JsonValue) -> JsonValue:
-    """Return a button, a form field or a row of these, with the label's length in place of the label."""
+    """Return a button's or field's kind, and the length of its label; for a row, a list of these."""
     if isinstance(shown, list):
         return [_blank(one) for one in shown]
     one = cast("JsonObject", shown)

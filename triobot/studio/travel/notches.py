@@ -268,8 +268,8 @@ class Notches(Onlooker):
         self._read(seen, {})
         frames, variables = {"": self._told_places(seen.frames)}, {"": seen.texts}
         over = NotchState(data=self._standing.data, f=frames, v=variables)
-        # The code last ran in the turn before the last one; or in the last turn, if an operator ended the
-        # conversation.
+        # If an operator ended the conversation, the code last ran in the last turn. Otherwise the code last
+        # ran in the turn before.
         ran = len(self.notches) - (1 if looked == len(self.notches) - 1 else 2)
         self.states[ran:] = [over] * (len(self.notches) - ran)
 

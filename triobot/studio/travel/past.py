@@ -1,8 +1,8 @@
 """The state at a notch: the journal up to the notch, and the chat as people saw it.
 
-A notch is the conversation's start, or a turn: a record that begins the turn, and the turn's other records. A
-journal has only the events and the outcomes of operations. A replay of the code, without effects, adds the
-contents of the operations (see `Onlooker`). Acts of other conversations in the chat are not included.
+A notch is the conversation's start, or one turn with all its records. A journal has only the events and the
+outcomes of operations. A replay of the code, without effects, adds the contents of the operations (see
+`Onlooker`). Acts in the chat's other conversations are not included.
 """
 
 from __future__ import annotations

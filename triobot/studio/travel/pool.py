@@ -2,8 +2,7 @@
 
 One twin has loaded the present code, and another twin waits for the next code. A twin that doesn't answer
 within `SECONDS` is killed. After a change of the code, the waiting twin loads the new code as soon as a pass
-or branch needs this code. The twin with the previous code stays until the next change, for the passes that
-are open.
+or branch needs this code. The twin with the previous code keeps the open passes until the next change.
 """
 
 from __future__ import annotations

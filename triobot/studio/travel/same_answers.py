@@ -59,7 +59,7 @@ class Replacement:
     at: int
 
     def writes(self, chat_id: ChatId) -> list[Write]:
-        """Return the writes that replace the stored conversation, for one commit."""
+        """Return the writes of one commit that replaces the stored conversation."""
         writes: list[Write] = [EndConversation(self.conversation, self.at)]
         if self.journal is not None:
             writes += written_down(read_stored(self.journal))
@@ -122,7 +122,7 @@ class SameAnswers:
 
     async def _give_next(self, *, exactly: bool) -> None:
         branch, answer = self.branch, self.left[0]
-        # The developer may skip this late answer. So before the decision, no time passes.
+        # The developer may decide to skip a late answer. Until this decision, no time passes.
         is_open = answer.is_late and not exactly and not await self._asks_the_same(answer)
         if not is_open and (later := answer.at - branch.now) > 0 and not branch.asked:
             await branch.waits(later / 1000)

@@ -182,7 +182,7 @@ def error_words(error: BaseException) -> str:
 
 
 def ending_of(records: Iterable[Record]) -> str:
-    """Return the kind of a conversation's end without failure: ``ended``, or the reason in the journal."""
+    """Return the kind of an end without failure: ``ended``, or the reason in the journal."""
     return next((str(record[4]) for record in records if record[0] == INTERRUPTED), "ended")
 
 

@@ -38,7 +38,7 @@ _COMPARED: Final = 200
 _LISTED: Final = ("chat_id", "conversation", "route", "kind", "started_at", "updated_at")
 """Columns of a conversation's row in the list."""
 _SOURCES: Final = 1_000
-"""Number of source numbers that are reserved for each section of a pass."""
+"""Count of the source numbers that are reserved for each section of a pass."""
 _FRAME: Final = re.compile(r'^ *File "(.+)", line (\d+), in (\S+)', re.MULTILINE)
 _GONE: Final = "the process in which it was has ended"
 
@@ -203,7 +203,7 @@ class Twins:
         rows = await self._journals.conversations(chat_id)
         told = [told_row(row) for row in reversed(rows) if row["chat_id"] == chat_id]
         for one in told[:_BESIDE]:
-            with suppress(TriobotError):  # the conversation has just ended
+            with suppress(TriobotError):  # the journal may have been deleted just now
                 lines = await self._journals.journal(cast("int", one["conversation"]))
                 records = read_exported(lines).records
                 one |= {"taken": [*_taken(records)], "state": told_row(lines[0], records)["state"]}
@@ -447,12 +447,12 @@ class Twins:
         return {"beside": one.beside[-_BESIDE:], "group": None}
 
     async def _beside(self, chat_id: int, conversation: int) -> list[JsonValue]:
-        """Return the journals of the newest other conversations of a chat."""
+        """Return the journals of a chat's other conversations, at most the newest `_BESIDE` of them."""
         rows = await self._journals.conversations(chat_id)
         others = [row for row in rows if row["chat_id"] == chat_id and row["conversation"] != conversation]
         found: list[JsonValue] = []
         for row in others[-_BESIDE:]:
-            with suppress(TravelError):  # the conversation has just ended
+            with suppress(TravelError):  # the journal may have been deleted just now
                 found.append(list[JsonValue](await self._journals.journal(cast("int", row["conversation"]))))
         return [lines for lines in found if lines]
 

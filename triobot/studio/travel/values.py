@@ -1,6 +1,6 @@
 """Short texts of variables' values, for display.
 
-Large values aren't copied, and errors in a value's own code are contained. Texts, collections and the total
+Large values aren't copied, and an error in a value's own code is caught. Texts, collections and the total
 length are limited. A value that contains itself is shown with dots. If a value's `__repr__` fails, only the
 error's class is shown. Objects with fields are written field by field, so that the limits apply to nested
 values too.
@@ -56,7 +56,7 @@ _ways: Final[dict[type, _Write]] = {}
 
 
 def shown(value: object) -> str:
-    """Return a value as a text of limited length; errors in the value's own code are contained."""
+    """Return a value as a text of limited length; an error in the value's own code is caught."""
     kind = type(value)
     if kind in _SHORT:
         return repr(value)
