@@ -143,7 +143,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
             environ = child_environment(
                 os.environ, token=token, base_url=platform.base_url, secret=secret, store=store
             )
-            # Only the bot that owns the store can write to the store; the token identifies the bot.
+            # A store accepts writes only from its own bot; the token in these settings identifies the bot.
             settings = read_environment(environ)
             journals = StoredJournals(partial(ask_bot, settings), supervisor.marks, settings, opening)
             twins = Twins([*_module("twin"), "dev"], environ, arguments.bot, journals, platform.exchange.tell)

@@ -80,7 +80,7 @@ class _LineTracer(Onlooker):
             self.stop()
 
     def stop(self) -> None:
-        """Assign the lines since the last turn to the next turn, and stop tracing."""
+        """Assign the lines that ran after the last turn to the next turn, and stop tracing."""
         self._rests(self._turn + 1)
         self._turn = len(self.paths)
 
