@@ -456,7 +456,7 @@ def _unrested(bot: Bot) -> Sequence[str]:
     assert bot._work is not None
     lives = list(bot._work.dispatcher.chats.actors.values())
     there = [one for actor in lives for one in actor.running.all()]
-    return [f"{one.route.name} hangs" for one in there if not one.is_waiting]
+    return [f"{one.facts.route.name} hangs" for one in there if not one.is_waiting]
 
 
 async def _waiting(bot: Bot) -> Sequence[str]:
