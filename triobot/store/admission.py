@@ -152,7 +152,7 @@ def _checks_of(kind: type[attrs.AttrsInstance]) -> tuple[Sequence[tuple[str, _Ch
     checks = {**_CHECKS, **_EXCEPTIONS.get(kind, {})}
     fields = [(field.name, checks[field.name], "None" in str(field.type)) for field in attrs.fields(kind)]
     found = [field for field in fields if field[1] is not _accept_any]
-    # With a single name, `attrgetter` would not return a tuple: two further names prevent this.
+    # `attrgetter` of a single name returns no tuple, so two more names are added.
     return found, attrgetter(*(name for name, _, _ in found), "__class__", "__class__")
 
 

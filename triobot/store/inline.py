@@ -42,8 +42,8 @@ class InlineWriter:
         """Return an empty mapping: there is no disk."""
         return {}
 
-    # A Ctrl-C in the middle of a job would leave the transaction open, or a stored row that was not
-    # announced.
+    # A Ctrl-C in the middle of a job would leave an open transaction, or a stored row without an
+    # announcement.
     @trio.lowlevel.enable_ki_protection
     async def do(self, job: Job[R]) -> R:
         """Run a job, announce its answer and return the answer; see `Writer.do`.

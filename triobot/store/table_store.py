@@ -45,9 +45,7 @@ T = TypeVar("T")
 
 
 class Read(Protocol):
-    """A function that calls another function with the tables in the writer's thread, and returns the
-    result.
-    """
+    """Calls `work` with the tables, in the writer's thread, and returns the result of `work`."""
 
     def __call__(self, work: Callable[[Tables], R], /) -> Awaitable[R]: ...
 
@@ -241,7 +239,7 @@ class Store(_Reads):
         back_up: copies the store into a file.
 
     Attributes:
-        read: calls a function that changes no row with the tables.
+        read: calls a function with the tables; the function must change no row.
         payments, alarms, broadcasts, code: queries of payments, alarms, broadcasts and the author's code.
         held: returns the number of seconds for which the store will certainly still belong to this process.
             While the number is 0, the process must begin no work that other programs can observe. None: the

@@ -366,7 +366,10 @@ class Giving:
 
 
 def _gift(route: Route, chat_id: ChatId, args: Sequence[object], key: str) -> Gift | None:
-    """Return the current action's line and values; None in a hook, which acts the same around every route."""
+    """Return the line and the values of the current action.
+
+    Return None for an action of a hook: a hook does the same around each route.
+    """
     own = getattr(route.handler, "__code__", None)
     if route.hooks and all(frame.f_code is not own for frame, _ in running_frames()):
         return None

@@ -311,7 +311,7 @@ class CatchingUp:
         """Return a row's event; None for the ledger's events, and for unreadable rows.
 
         Args:
-            says: whether to handle an unreadable row.
+            says: whether to report and consume an unreadable row.
         """
         event = known(self._shared.table, stored_event(row))
         if event is None and says:

@@ -147,7 +147,7 @@ def read_opening(start: Record) -> StartedWith:
 
 
 async def write_out(store: Store) -> int:
-    """Create the rows of conversations that an earlier process has begun only in the rows of their events.
+    """Create the rows of begun conversations that so far exist only in the rows of their events.
 
     An unreadable beginning stays in the event's row, and the event is routed like a new event. Return the
     number of the newest row in the inbox, or 0 for an empty inbox.

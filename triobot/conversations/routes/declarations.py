@@ -153,7 +153,7 @@ class Table:
         def those(kind: RouteKind) -> tuple[Route, ...]:
             return tuple(route for route in routes if route.kind is kind)
 
-        # Routes with only their router's filter come late, the route that takes any message or join last.
+        # A route with only its router's filter is tried late; a route for any message or join is tried last.
         conversations = sorted(
             those(RouteKind.CONVERSATION), key=lambda route: (route.bare, _takes_all(route))
         )

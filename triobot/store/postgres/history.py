@@ -36,8 +36,8 @@ _HISTORY: Final = (
     b"SELECT concat_ws('/', (SELECT system_identifier FROM pg_control_system()),"
     b" substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), 'owner'::regclass::oid)"
 )
-# Safe without the fence, even if another process takes the store at the same time: the other process either
-# begins an epoch, or reads this value; and the value is right for that process too.
+# This statement needs no fence. If another process takes the store at the same time, that process begins an
+# epoch, or reads the new value, which is right for both processes.
 _GO_ON: Final = b"UPDATE meta SET value = $1 WHERE name = 'history' AND value <> $1"
 _TIMELINE: Final = (
     b"SELECT system_identifier::text, CASE WHEN NOT pg_is_in_recovery()"
