@@ -79,14 +79,14 @@ class Broken(logging.Handler, logging.Filter, logging.Formatter):
 
 @pytest.fixture
 def told() -> Iterator[None]:
-    logs._told.clear()
+    logs._warned.clear()
     before, loggers = logging.getLogRecordFactory(), logging.Logger.manager.loggerDict.values()
     disabled = {logger: logger.disabled for logger in loggers if isinstance(logger, logging.Logger)}
     yield
     logging.setLogRecordFactory(before)
     for logger, was in disabled.items():
         logger.disabled = was
-    logs._told.clear()
+    logs._warned.clear()
 
 
 @pytest.mark.usefixtures("told")

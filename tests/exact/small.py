@@ -18,7 +18,7 @@ import attrs
 
 from triobot.exact.sites import AUTHORS, BORDER, SKIPPED, SiteRow, Sites
 from triobot.exact.sources import read_source
-from triobot.exact.verdicts import NO_OPTION, NOWHERE, Comparison, Judge, Parting, Told
+from triobot.exact.verdicts import NO_OPTION, NOWHERE, Comparison, Judge, Parting, Side
 
 HERE = __file__
 BEGINS: set[types.CodeType] = set()
@@ -44,9 +44,9 @@ class Journal:
     """
 
     route: str
-    records: list[tuple[Told, object]] = attrs.field(factory=list)
+    records: list[tuple[Side, object]] = attrs.field(factory=list)
     patches: set[str] = attrs.field(factory=set)
-    rests: Told | None = None
+    rests: Side | None = None
     keys: Sequence[str] = ()
 
 
@@ -163,12 +163,12 @@ class Chat:
         self,
         kind: str,
         print: str,
-        body: Callable[[Told], object],
+        body: Callable[[Side], object],
         print_of: Callable[[str], str] | None = None,
     ) -> Any:
         own, at = self._id(), self._world.now
         await _nothing()
-        told = Told(own, kind, print, (*self._pending, self._sites.here(self._root)))
+        told = Side(own, kind, print, (*self._pending, self._sites.here(self._root)))
         self._pending = []
         if not self._live:
             recorded, value = self._journal.records[self._cursor]
@@ -192,7 +192,7 @@ class Chat:
         if parting is not None:
             raise PartedError(parting)
 
-    def _answer(self, told: Told) -> object:
+    def _answer(self, told: Side) -> object:
         if not self._answers:
             self._journal.rests = told
             raise StandError

@@ -115,7 +115,7 @@ async def test_a_table_is_read_in_pages_that_memory_holds(
 async def test_progress_is_told_every_so_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, told = f"sqlite:{tmp_path}/a.db", list[str]()
     await fill(one)
-    monkeypatch.setattr(copier, "_TOLD_EVERY", 10)
+    monkeypatch.setattr(copier, "_REPORT_EVERY", 10)
     monkeypatch.setattr(tables, "_MOST_ROWS", 5)
     copy(one, f"sqlite:{tmp_path}/b.db", told.append)
     assert "conversations: 10 rows" in told
@@ -489,7 +489,7 @@ async def test_a_connection_that_is_lost_ends_a_copy_of_which_nothing_is_left(
     if direction == "from the server":
         copy(one, other)
         one, other = other, f"sqlite:{tmp_path}/b.db"
-    monkeypatch.setattr(copier, "_TOLD_EVERY", 1)
+    monkeypatch.setattr(copier, "_REPORT_EVERY", 1)
 
     def lose(text: str) -> None:
         if text.startswith("data:"):

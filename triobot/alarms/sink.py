@@ -208,10 +208,10 @@ class AlarmSink:
             return _LOOK
         # No alarm about a state is open, so the next round is needed only when the hook must be called again.
         # Alarms about events are not repeated.
-        told = [row.told or 0 for row in rows if row.kind not in EVENTS or row.last > (row.told or 0)]
+        accepted = [row.told or 0 for row in rows if row.kind not in EVENTS or row.last > (row.told or 0)]
         # The next round is `_LOOK` seconds after the hour is over: alarms that were reported within `_LOOK`
         # seconds of each other are then repeated together.
-        return max(min(told) + _HOUR - clock.now(), 0) / 1000 + _LOOK if told else math.inf
+        return max(min(accepted) + _HOUR - clock.now(), 0) / 1000 + _LOOK if accepted else math.inf
 
     async def _call(self, alarm: Alarm) -> bool:
         if self._hook is None:

@@ -85,8 +85,8 @@ class AlarmNews:
     @property
     def id(self) -> str:
         """Id of the alarm, the same in all messages about the alarm until its end."""
-        told = f"{self.bot}\n{self.kind}\n{self.key}\n{self.first}"
-        return hashlib.blake2b(told.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+        text = f"{self.bot}\n{self.kind}\n{self.key}\n{self.first}"
+        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
     @property
     def line(self) -> str:
@@ -156,11 +156,11 @@ class _Mark:
     Attributes:
         first: when the alarm was first raised. This time distinguishes the alarm from a later alarm of the
             same kind and key.
-        told: time of the last message.
+        sent_at: time of the last message.
     """
 
     first: int
-    told: int
+    sent_at: int
 
 
 @final
@@ -268,9 +268,9 @@ class Courier:
             if known is None or (known.first != row.first and row not in recent):
                 yield "raised", row
             elif what[0] in EVENTS:
-                if row.last >= known.told + _HOUR:
+                if row.last >= known.sent_at + _HOUR:
                     yield "repeated", row
-            elif self._repeat is not None and now >= known.told + self._repeat:
+            elif self._repeat is not None and now >= known.sent_at + self._repeat:
                 yield "repeated", row
 
     async def _tell(self, happened: Happened, row: AlarmRow) -> None:
@@ -307,7 +307,7 @@ class Courier:
             log.warning("alarms are told by %s again", self.name)
 
     async def _keep(self) -> None:
-        marks = [[kind, key, mark.first, mark.told] for (kind, key), mark in self._marks.items()]
+        marks = [[kind, key, mark.first, mark.sent_at] for (kind, key), mark in self._marks.items()]
         try:
             await self._store.commit(PutSetting(f"{TOLD}{self.name}", json.dumps(marks)))
         except StoreError:
@@ -322,4 +322,4 @@ class _FailedError(Exception):
 def _read(text: str | None) -> dict[What, _Mark]:
     marks = cast("list[tuple[AlarmKind, str, int, int]]", json.loads(text or "[]"))
     # The stored kind may be from another version of triobot; only known kinds can be described.
-    return {(kind, key): _Mark(first, told) for kind, key, first, told in marks if kind in ABOUT}
+    return {(kind, key): _Mark(first, sent_at) for kind, key, first, sent_at in marks if kind in ABOUT}

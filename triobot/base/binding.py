@@ -79,8 +79,8 @@ def inherited_binds(environ: Mapping[str, str], pid: int) -> tuple[FdBind, ...]:
         environ: environment with LISTEN_FDS and LISTEN_PID.
         pid: this process's id; sockets for another process are ignored.
     """
-    told, count = environ.get("LISTEN_PID", ""), environ.get("LISTEN_FDS", "")
-    if told != str(pid) or not re.fullmatch(r"[1-9][0-9]{0,2}", count):
+    listen_pid, count = environ.get("LISTEN_PID", ""), environ.get("LISTEN_FDS", "")
+    if listen_pid != str(pid) or not re.fullmatch(r"[1-9][0-9]{0,2}", count):
         return ()
     return tuple(FdBind(fd) for fd in range(_FIRST_INHERITED, _FIRST_INHERITED + int(count)))
 

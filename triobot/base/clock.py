@@ -124,7 +124,7 @@ class Timepiece:
             when_set(self._look_soon)
             self._look_again = math.inf
         self.before = self._jumped = 0
-        self._told: list[Callable[[int], None]] = []
+        self._on_jump: list[Callable[[int], None]] = []
         self._between: int | None = None
 
     def now(self) -> int:
@@ -152,18 +152,18 @@ class Timepiece:
         return self._jumped
 
     @contextmanager
-    def telling(self, told: Callable[[int], None]) -> Generator[None]:
-        """While the block runs, call `told` at each jump, with the jump's milliseconds.
+    def telling(self, on_jump: Callable[[int], None]) -> Generator[None]:
+        """While the block runs, call `on_jump` at each jump, with the jump's milliseconds.
 
         Args:
-            told: callback, called inside the clock reading that detects the jump; must be quick and must not
-                raise.
+            on_jump: callback, called inside the clock reading that detects the jump; must be quick, and must
+                not raise.
         """
-        self._told.append(told)
+        self._on_jump.append(on_jump)
         try:
             yield
         finally:
-            self._told.remove(told)
+            self._on_jump.remove(on_jump)
 
     def take_up(self, jumped: int) -> None:
         """Add the sum of the jumps in earlier processes, `jumped` milliseconds.
@@ -200,8 +200,8 @@ class Timepiece:
 
     def _jump(self, by: int) -> None:
         self._jumped += by
-        for told in list(self._told):
-            told(by)
+        for on_jump in list(self._on_jump):
+            on_jump(by)
 
 
 def _reader_of(clock: WallClock) -> Callable[[], tuple[int, int]]:

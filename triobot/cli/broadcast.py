@@ -49,17 +49,17 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.action == "status" and not arguments.json:
         trio.run(follow, settings, arguments.key)
         return
-    (told,) = consult(settings, {"ask": f"broadcast.{arguments.action}", "key": key})
+    (answer,) = consult(settings, {"ask": f"broadcast.{arguments.action}", "key": key})
     if arguments.action == "list":
-        broadcasts = cast("list[Answer]", told["broadcasts"])
+        broadcasts = cast("list[Answer]", answer["broadcasts"])
         bar = is_terminal(sys.stdout)
         lines = (progress_line(str(one["key"]), status_of(one), bar=bar) for one in broadcasts)
         print_answer(broadcasts, lines, as_json=arguments.json)
     elif arguments.action == "status":
-        print_answer([told["broadcast"]], [], as_json=True)
+        print_answer([answer["broadcast"]], [], as_json=True)
     else:
-        line = "It tells nobody more." if told["stopped"] else "There was nothing to stop."
-        print_answer([{"key": key, "stopped": told["stopped"]}], [line], as_json=arguments.json)
+        line = "It tells nobody more." if answer["stopped"] else "There was nothing to stop."
+        print_answer([{"key": key, "stopped": answer["stopped"]}], [line], as_json=arguments.json)
 
 
 async def follow(settings: Settings, key: str) -> None:
@@ -71,8 +71,8 @@ async def follow(settings: Settings, key: str) -> None:
         running = await ask_bot(settings, question, tell)
 
     while True:
-        (told,) = await gather(ask, {"ask": "broadcast.status", "key": key})
-        status = status_of(cast("Answer", told["broadcast"]))
+        (answer,) = await gather(ask, {"ask": "broadcast.status", "key": key})
+        status = status_of(cast("Answer", answer["broadcast"]))
         line = progress_line(key, status, bar=at_terminal)
         # Only a running bot makes progress: don't follow a broadcast in a store that no bot uses.
         followed = running and at_terminal

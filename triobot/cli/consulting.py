@@ -102,14 +102,14 @@ async def gather(ask: Callable[[Question, Tell], Awaitable[object]], question: Q
 
     Raises: as `consult`.
     """
-    told: list[Answer] = []
+    answers: list[Answer] = []
 
     async def tell(fields: Answer) -> None:
         await trio.lowlevel.checkpoint()
-        told.append(fields)
+        answers.append(fields)
 
     await ask(question, tell)
-    return told
+    return answers
 
 
 async def ask_bot(settings: Settings, question: Question, tell: Tell) -> bool:

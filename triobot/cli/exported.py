@@ -76,16 +76,16 @@ def _is_redacted(row: Mapping[str, object], rest: Sequence[Mapping[str, object]]
     return row.get("chat_id") == 0 or _REDACTED.search(first) is not None
 
 
-def _row(told: Mapping[str, object]) -> ConversationRow:
-    id_ = ConversationId(cast("int", told["conversation"]))
+def _row(answer: Mapping[str, object]) -> ConversationRow:
+    id_ = ConversationId(cast("int", answer["conversation"]))
     try:
-        return ConversationRow(id=id_, **_fields(told, ConversationRow))
+        return ConversationRow(id=id_, **_fields(answer, ConversationRow))
     except TypeError:
         raise ConfigError("this journal's first line is another version's") from None
 
 
-def _fields(told: Mapping[str, object], of: type[attrs.AttrsInstance]) -> dict[str, Any]:
-    return {field.name: told[field.name] for field in attrs.fields(of) if field.name in told}
+def _fields(answer: Mapping[str, object], of: type[attrs.AttrsInstance]) -> dict[str, Any]:
+    return {field.name: answer[field.name] for field in attrs.fields(of) if field.name in answer}
 
 
 def read_exported(lines: Iterable[Mapping[str, object]]) -> Stored:
@@ -155,14 +155,14 @@ def code_of_journal(
     return [*builds, *(one for one in code if one.get("source") in wanted), *sites]
 
 
-def comparison_of(code: Code, told: Sequence[Mapping[str, object]]) -> Comparison:
+def comparison_of(code: Code, code_lines: Sequence[Mapping[str, object]]) -> Comparison:
     """Return a comparison of current code with stored code.
 
     Args:
         code: the current code.
-        told: the store's lines about code, from the answer to `journals.code`.
+        code_lines: the store's lines about code, from the answer to `journals.code`.
     """
-    lines = cast("Sequence[Any]", told)
+    lines = cast("Sequence[Any]", code_lines)
     builds = [Deployed(one["at"], one["build"], tuple(one["sources"])) for one in lines if "at" in one]
     known = StoredCode(
         tuple(sorted(builds, key=lambda one: one.at)),

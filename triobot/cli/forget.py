@@ -56,10 +56,10 @@ def run(arguments: argparse.Namespace) -> None:
         word = what.split()[-1]
         if _typed(f"Forget everything of {what} in {settings.store}? Type {word}: ") != word:
             raise ConfigError("nothing was done")
-    (told,) = consult(settings, {"ask": "chats.forget", "chat_id": place})
+    (answer,) = consult(settings, {"ask": "chats.forget", "chat_id": place})
     if arguments.json:
-        print(json.dumps({"chat_id": place, **told}))
-    if not told["found"] and arguments.room is not None:
+        print(json.dumps({"chat_id": place, **answer}))
+    if not answer["found"] and arguments.room is not None:
         # Any name and key identify a room. The only sign of a mistyped name or key is that nothing is found.
         raise ConfigError(
             f"nothing is kept of {what}, so nothing was deleted; check KEY, and NAME: it is the oldest name"
@@ -67,12 +67,12 @@ def run(arguments: argparse.Namespace) -> None:
         )
     if arguments.json:
         return
-    if not told["found"]:
+    if not answer["found"]:
         print(f"nothing was kept of {what}; backups keep what they hold")
         return
     print(
-        f"forgotten of {what}: {told['conversations']} conversations with {told['records']} records,"
-        f" {told['events']} waiting events, {told['values']} kept values, {told['others']} other rows;"
+        f"forgotten of {what}: {answer['conversations']} conversations with {answer['records']} records,"
+        f" {answer['events']} waiting events, {answer['values']} kept values, {answer['others']} other rows;"
         " backups keep what they hold"
     )
 

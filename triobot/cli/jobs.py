@@ -35,14 +35,14 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     action = arguments.action
     name = None if action == "list" else arguments.name
-    told = consult(settings_of(arguments), {"ask": f"jobs.{action}", "name": name})
-    print_answer(told, _lines(told) if name is None else [f"{name} begins"], as_json=arguments.json)
+    answers = consult(settings_of(arguments), {"ask": f"jobs.{action}", "name": name})
+    print_answer(answers, _lines(answers) if name is None else [f"{name} begins"], as_json=arguments.json)
 
 
-def _lines(told: Sequence[Answer]) -> Iterator[str]:
-    if not told:
+def _lines(jobs: Sequence[Answer]) -> Iterator[str]:
+    if not jobs:
         yield "the bot has no job; @bot.every declares one"
-    for job in told:
+    for job in jobs:
         last = "never ran" if job["due"] is None else f"last {instant(job['due'])}"
         missed = f", {job['missed']} left out since" if job["missed"] else ""
         yield f"{job['name']}  due {instant(job['next'])}  {job['spec']}  {last}{missed}"

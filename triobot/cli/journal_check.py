@@ -42,7 +42,7 @@ from ..exact.verdicts import INSERTED, Parting
 from ..operator.routes import Answer
 from ..runtime.bot import Bot, dry_services_of
 from ..runtime.settings import Settings
-from ..seams.rooms import told as named
+from ..seams.rooms import place_name
 from ..wire.ids import ChatId
 from .consulting import Ask, ask_bot, gather, open_api, span
 from .exported import comparison_of, exported_journal
@@ -122,8 +122,8 @@ class Funnel:
         for (route, line), waits in sorted(self._waits.items(), key=_in_order):
             half, longest = int(median(waits)), max(waits)
             if self._as_json:
-                told = {"route": route, "line": line, "count": len(waits), "median": half, "longest": longest}
-                print(json.dumps(told))
+                row = {"route": route, "line": line, "count": len(waits), "median": half, "longest": longest}
+                print(json.dumps(row))
                 continue
             file, _, number = line.rpartition(":")
             code = getline(file, int(number)).strip() if number.isdigit() else ""
@@ -167,7 +167,7 @@ class Report:
         self.parked += 1
         group = str(row["route"]), attrs.evolve(found, operation="", reworded=(), again=False)
         self._groups[group] += 1
-        place = named(ChatId(cast("int", row["chat_id"])))
+        place = place_name(ChatId(cast("int", row["chat_id"])))
         example = f"{place}, conversation {row['conversation']}, operation {found.operation}"
         self._examples.setdefault(group, example)
 
@@ -212,11 +212,11 @@ class Report:
 
     def _json(self) -> Iterator[str]:
         for (route, found), count in self._groups.most_common():
-            told: dict[str, object] = {"route": route, "line": found.line, "because": found.because}
-            told |= {"parked": count, "example": self._examples[route, found]}
+            row: dict[str, object] = {"route": route, "line": found.line, "because": found.because}
+            row |= {"parked": count, "example": self._examples[route, found]}
             if (parting := found.parting) is not None:
-                told |= {"was": str(parting.was), "now": str(parting.now), "accept": parting.code}
-            yield json.dumps(told)
+                row |= {"was": str(parting.was), "now": str(parting.now), "accept": parting.code}
+            yield json.dumps(row)
         for (was, now), count in self._words.most_common():
             yield json.dumps({"reworded": count, "was": was, "now": now})
         names = ("total", "checked", "parked", "reworded", "again")
@@ -308,15 +308,15 @@ async def _all(ask: Ask) -> Journals:
     """Yield the journals of conversations that have not ended. Read page by page: a store may have a million
     journals.
     """
-    async for told in _pages(ask, whole=True):
-        yield cast("list[Answer]", told["journal"])
+    async for answer in _pages(ask, whole=True):
+        yield cast("list[Answer]", answer["journal"])
 
 
 async def _sampled(ask: Ask, sample: int) -> Journals:
     """Yield `sample` journals, drawn at random, as evenly as possible from all routes."""
     found: dict[str, list[int]] = {}
-    async for told in _pages(ask, whole=False):
-        found.setdefault(str(told["route"]), []).append(cast("int", told["conversation"]))
+    async for answer in _pages(ask, whole=False):
+        found.setdefault(str(answer["route"]), []).append(cast("int", answer["conversation"]))
     # A fixed seed: a second check after a fix checks the same conversations.
     chance = random.Random(0)
     for ids in found.values():
@@ -339,8 +339,8 @@ async def _sampled(ask: Ask, sample: int) -> Journals:
 async def _pages(ask: Ask, *, whole: bool) -> AsyncGenerator[Answer]:
     after: int | None = 0
     while after is not None:
-        *told, end = await gather(ask, {"ask": "journals.open", "after": after, "whole": whole})
-        for one in told:
+        *answers, end = await gather(ask, {"ask": "journals.open", "after": after, "whole": whole})
+        for one in answers:
             yield one
         after = cast("int | None", end["after"])
 
@@ -356,8 +356,8 @@ async def _check_values(ask: Ask, *, as_json: bool) -> bool:
         examples: dict[str, int] = {}
         after: int | None = None
         while True:
-            *told, end = await gather(ask, {"ask": "kept", "key": key.name, "after": after})
-            for one in told:
+            *answers, end = await gather(ask, {"ask": "kept", "key": key.name, "after": after})
+            for one in answers:
                 values += 1
                 because = _why_unreadable(key, str(one["value"]))
                 if because is not None:
@@ -378,7 +378,7 @@ async def _check_values(ask: Ask, *, as_json: bool) -> bool:
                 print(json.dumps(found))
                 continue
             print(harmless(f"{count} stored values park who reads them: {because}"))
-            print(f"    such as that of {named(ChatId(examples[because]))}")
+            print(f"    such as that of {place_name(ChatId(examples[because]))}")
     if values and not as_json:
         print(f"{values} values of {len(keys)} keys: {values - bad} can be read, {bad} can't")
     return not bad

@@ -19,7 +19,7 @@ from ..operator.api import LONGEST_WORDS
 from ..operator.routes import Answer
 from ..operator.views import redacted, worded
 from ..runtime.settings import Settings
-from ..seams.rooms import told as named
+from ..seams.rooms import place_name
 from ..wire.ids import ChatId
 from .consulting import consult, instant, moment, print_answer, settings_of
 from .exported import code_of_journal
@@ -55,8 +55,8 @@ def run(arguments: argparse.Namespace) -> None:
     if export and not arguments.redact:
         answer += code_of_journal(answer, consult(settings_of(arguments), {"ask": "journals.code"}))
     if export or arguments.json:
-        for told in answer:
-            print(json.dumps(redacted(told) if export and arguments.redact else told))
+        for one in answer:
+            print(json.dumps(redacted(one) if export and arguments.redact else one))
         return
     for line in _shown(answer, lines_of_sites(consult(settings_of(arguments), {"ask": "journals.code"}))):
         print(harmless(line))
@@ -68,7 +68,7 @@ def _journal(settings: Settings, number: int) -> list[Answer]:
         return consult(settings, {"ask": "journals.show", "conversation": number})
     except ConfigError:
         found = consult(settings, {"ask": "journals.list", "chat_id": number, "crashed": True})
-        numbers = [str(told["conversation"]) for told in found]
+        numbers = [str(one["conversation"]) for one in found]
         if len(numbers) > 1:
             raise ConfigError(f"chat {number} has several conversations: {', '.join(numbers)}") from None
         if not numbers:
@@ -121,8 +121,8 @@ def _settle(arguments: argparse.Namespace) -> None:
 
 def _settled(answer: list[Answer], what: str, *, does: bool) -> Iterator[str]:
     *groups, total = answer
-    for told in groups:
-        yield f"{told['count']:>7}  {told['route']}: {told['because']}"
+    for group in groups:
+        yield f"{group['count']:>7}  {group['route']}: {group['because']}"
     if does:
         known = f" ({total['parked']} are parked)" if total["done"] != total["parked"] else ""
         yield f"{total['done']} conversations are being {what}{known}"
@@ -132,31 +132,31 @@ def _settled(answer: list[Answer], what: str, *, does: bool) -> Iterator[str]:
         yield "no such conversation is parked"
 
 
-def _standing(told: Answer) -> str:
-    record = cast("Answer | None", told["last_record"])
+def _standing(row: Answer) -> str:
+    record = cast("Answer | None", row["last_record"])
     last = "-" if record is None else " ".join(str(part) for name, part in record.items() if name != "at")
-    room = cast("list[str]", told.get("room") or [])
-    state = _state(told)
-    place = named(ChatId(cast("int", told["chat_id"])), (room[0], room[1]) if room else None)
+    room = cast("list[str]", row.get("room") or [])
+    state = _state(row)
+    place = place_name(ChatId(cast("int", row["chat_id"])), (room[0], room[1]) if room else None)
     return (
-        f"{told['conversation']}  {place}  {told['kind']} {told['route']}"
+        f"{row['conversation']}  {place}  {row['kind']} {row['route']}"
         f"  {state}"
-        f"  records {told['position']}  last {last}"
-        f"  begun {instant(told['started_at'])}"
+        f"  records {row['position']}  last {last}"
+        f"  begun {instant(row['started_at'])}"
     )
 
 
-def _state(told: Answer) -> str:
-    if told["ended_at"] is not None:
-        error = told["error"]
-        return f"{'ended' if error is None else 'crashed'} {instant(told['ended_at'])}" + (
+def _state(row: Answer) -> str:
+    if row["ended_at"] is not None:
+        error = row["error"]
+        return f"{'ended' if error is None else 'crashed'} {instant(row['ended_at'])}" + (
             "" if error is None else f" ({error})"
         )
-    if told["parked_because"] is not None:
-        return f"PARKED: {told['parked_because']}"
-    if told["unfinished"]:
+    if row["parked_because"] is not None:
+        return f"PARKED: {row['parked_because']}"
+    if row["unfinished"]:
         return "at work"
-    return "waits" if told["wake_at"] is None else f"waits until {instant(told['wake_at'])}"
+    return "waits" if row["wake_at"] is None else f"waits until {instant(row['wake_at'])}"
 
 
 def _shown(answer: list[Answer], lines: Mapping[int, str]) -> Iterator[str]:
@@ -165,32 +165,32 @@ def _shown(answer: list[Answer], lines: Mapping[int, str]) -> Iterator[str]:
         if value is not None:
             yield f"{name}: {instant(value) if name.endswith('_at') else value}"
     yield ""
-    told = [{**worded(one), "line": lines.get(_site_of(one), "")} for one in rest]
-    yield from _table([_HEAD, *map(_cells, told)])
+    rows = [{**worded(one), "line": lines.get(_site_of(one), "")} for one in rest]
+    yield from _table([_HEAD, *map(_cells, rows)])
 
 
 _HEAD: Final = ("n", "when", "what", "id", "kind", "line", "value")
 
 
-def _site_of(told: Answer) -> int:
-    sites = sites_of(json.loads(str(told["record"]))) if "record" in told else ()
+def _site_of(row: Answer) -> int:
+    sites = sites_of(json.loads(str(row["record"]))) if "record" in row else ()
     return sites[-1] if sites else 0
 
 
-def _cells(told: Answer) -> tuple[str, ...]:
-    at = told.get("at", told.get("intended_at"))
-    value = told.get("value", "")
-    if told.get("event") is not None:
-        value = f"{value} (event {told['event']})"
-    if told.get("failed"):
+def _cells(row: Answer) -> tuple[str, ...]:
+    at = row.get("at", row.get("intended_at"))
+    value = row.get("value", "")
+    if row.get("event") is not None:
+        value = f"{value} (event {row['event']})"
+    if row.get("failed"):
         value = f"failed: {value}"
     return (
-        str(told.get("n", "")),
+        str(row.get("n", "")),
         moment(at),
-        str(told.get("what", "Intended")),
-        str(told.get("id", told.get("operation", ""))),
-        str(told.get("kind", told.get("name", ""))),
-        str(told["line"]),
+        str(row.get("what", "Intended")),
+        str(row.get("id", row.get("operation", ""))),
+        str(row.get("kind", row.get("name", ""))),
+        str(row["line"]),
         str(value).lstrip(),
     )
 

@@ -129,15 +129,15 @@ def _lines(action: str, answers: Iterator[Answer]) -> Iterator[str]:
             yield from _about_one(action, next(answers))
 
 
-def _about_one(action: str, told: Answer) -> Iterator[str]:
+def _about_one(action: str, answer: Answer) -> Iterator[str]:
     match action:
         case "inquire":
-            amount = "" if told["amount"] is None else f", {told['amount']}"
-            yield f"the platform says: {told['said']}{amount}"
+            amount = "" if answer["amount"] is None else f", {answer['amount']}"
+            yield f"the platform says: {answer['said']}{amount}"
         case "show":
-            yield from _shown(told)
+            yield from _shown(answer)
         case _:
-            yield _line(_one(told))
+            yield _line(_one(answer))
 
 
 def _ask(settings: Settings, question: Answer) -> Answer:

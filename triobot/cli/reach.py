@@ -48,9 +48,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     given = {name: getattr(arguments, name) for name in ("name", "value", "key")}
     question = {"ask": f"chats.{arguments.way}", "chat_id": arguments.chat, **given}
-    (told,) = consult(settings_of(arguments), question)
+    (answer,) = consult(settings_of(arguments), question)
     if arguments.way == "send":
-        line = f"sent: message {told['message_id']}"
+        line = f"sent: message {answer['message_id']}"
     else:
-        line = "stored" if told["done"] else "nothing to do: one with this key is known"
-    print_answer([told], [line], as_json=arguments.json)
+        line = "stored" if answer["done"] else "nothing to do: one with this key is known"
+    print_answer([answer], [line], as_json=arguments.json)

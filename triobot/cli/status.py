@@ -59,11 +59,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     settings = settings_of(arguments)
     if arguments.check:
-        code, line, told = trio.run(_checked, settings)
-        print_answer([{"code": code, "said": line, "status": told}], [line], as_json=arguments.json)
+        code, line, state = trio.run(_checked, settings)
+        print_answer([{"code": code, "said": line, "status": state}], [line], as_json=arguments.json)
         sys.exit(code)
-    (told,) = consult(settings, {"ask": "status"})
-    print_answer([told], _lines(told), as_json=arguments.json)
+    (state,) = consult(settings, {"ask": "status"})
+    print_answer([state], _lines(state), as_json=arguments.json)
 
 
 async def _checked(settings: Settings) -> _Checked:
@@ -73,16 +73,16 @@ async def _checked(settings: Settings) -> _Checked:
         ConfigError: the bot refuses this user.
     """
     try:
-        told = await _ask_running(settings.store)
+        state = await _ask_running(settings.store)
     except trio.TooSlowError:
         return UNKNOWN, f"the bot gives no answer within {_PATIENCE:.0f} seconds", None
     except StoreError as error:
         return UNKNOWN, str(error), None
-    if told is None:
+    if state is None:
         return (GONE, "no bot runs", None) if is_on_server(settings.store) else _without(store_file(settings))
-    stopping = sorted(STOPPING.intersection(cast("Mapping[str, int]", told["open_alarm_kinds"])))
+    stopping = sorted(STOPPING.intersection(cast("Mapping[str, int]", state["open_alarm_kinds"])))
     alarms = f"; open alarms that stop its work: {', '.join(stopping)}" if stopping else ""
-    return (0 if told["working"] and not stopping else STOPPED), f"the bot {_state(told)}{alarms}", told
+    return (0 if state["working"] and not stopping else STOPPED), f"the bot {_state(state)}{alarms}", state
 
 
 def _without(store: Path) -> _Checked:
@@ -105,49 +105,49 @@ async def _ask_running(store: str) -> Answer | None:
     return found[0] if found else None
 
 
-def _state(told: Answer) -> str:
-    states = cast("Mapping[str, str]", told["states"])
+def _state(state: Answer) -> str:
+    states = cast("Mapping[str, str]", state["states"])
     why = [f"{part} {state}" for part, state in states.items() if state not in ("ok", "working")]
-    return "works" if told["working"] else f"DOES NOT WORK ({', '.join(why)})"
+    return "works" if state["working"] else f"DOES NOT WORK ({', '.join(why)})"
 
 
-def _lines(told: Answer) -> Iterator[str]:
-    now = cast("int", told["at"])
-    if not told["running"]:
-        began = told["opened_at"]
+def _lines(state: Answer) -> Iterator[str]:
+    now = cast("int", state["at"])
+    if not state["running"]:
+        began = state["opened_at"]
         last = "none has run on this store" if began is None else f"the last one began {instant(began)}"
         yield f"no bot runs; {last}"
     else:
-        node = f", the active node being {named}" if (named := told.get("node")) else ""
-        yield f"the bot {_state(told)}, since {instant(told['opened_at'])}{node}"
-    if told["unclean"]:
-        yield f"stops in a row that were not clean: {told['unclean']}"
-    if told["epoch"]:
-        yield f"restored from a backup: {told['epoch']} times"
-    if told["risk"]:
-        yield f"THE STORE MAY LOSE what it has acknowledged: {told['risk']}"
-    live = f", {told['live']} in memory" if "live" in told else ""
-    yield f"conversations: {told['conversations']}{live}, {told['parked']} parked"
-    if told["next_wake"] is not None:
-        yield f"next wakes at {instant(told['next_wake'])}"
-    oldest = told["oldest_event_at"]
+        node = f", the active node being {named}" if (named := state.get("node")) else ""
+        yield f"the bot {_state(state)}, since {instant(state['opened_at'])}{node}"
+    if state["unclean"]:
+        yield f"stops in a row that were not clean: {state['unclean']}"
+    if state["epoch"]:
+        yield f"restored from a backup: {state['epoch']} times"
+    if state["risk"]:
+        yield f"THE STORE MAY LOSE what it has acknowledged: {state['risk']}"
+    live = f", {state['live']} in memory" if "live" in state else ""
+    yield f"conversations: {state['conversations']}{live}, {state['parked']} parked"
+    if state["next_wake"] is not None:
+        yield f"next wakes at {instant(state['next_wake'])}"
+    oldest = state["oldest_event_at"]
     age = f", the oldest for {span(now - oldest)}" if isinstance(oldest, int) else ""
-    yield f"inbox: {told['inbox']} events wait{age} ({told['inbox_bytes']} bytes)"
-    yield f"effects of unknown outcome: {told['unknown_effects']}; unreadable requests kept: {told['raw']}"
-    if "outbox" in told:
-        yield f"outbox: {_numbers(told['outbox'])}"
-        waited = cast("float", told["send_age"])
+    yield f"inbox: {state['inbox']} events wait{age} ({state['inbox_bytes']} bytes)"
+    yield f"effects of unknown outcome: {state['unknown_effects']}; unreadable requests kept: {state['raw']}"
+    if "outbox" in state:
+        yield f"outbox: {_numbers(state['outbox'])}"
+        waited = cast("float", state["send_age"])
         if waited >= 1:
             yield f"the oldest of what is to be sent has waited for {span(int(waited * 1000))}"
-        yield f"arrived since the start: {_numbers(told['arrived'])}"
-        yield f"since the start: {_numbers(told['counts'])}"
-    yield f"payments: {_numbers(told['payments'])}"
-    if "money" in told:
-        yield _money(told["money"], now)
-    if told.get("payment_facts"):
-        yield f"of them since the start: {_numbers(told['payment_facts'])}"
-    yield f"open alarms: {told['open_alarms'] or 'none'}"
-    alarms = cast("list[Answer]", told["alarms"])
+        yield f"arrived since the start: {_numbers(state['arrived'])}"
+        yield f"since the start: {_numbers(state['counts'])}"
+    yield f"payments: {_numbers(state['payments'])}"
+    if "money" in state:
+        yield _money(state["money"], now)
+    if state.get("payment_facts"):
+        yield f"of them since the start: {_numbers(state['payment_facts'])}"
+    yield f"open alarms: {state['open_alarms'] or 'none'}"
+    alarms = cast("list[Answer]", state["alarms"])
     for alarm in alarms[:_MOST_ALARMS]:
         yield f"  {instant(alarm['last'])} {alarm['kind']} x{alarm['count']}: {alarm['text']}"
     if len(alarms) > _MOST_ALARMS:

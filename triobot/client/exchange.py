@@ -155,8 +155,8 @@ async def exchange(
     pool is free again.
     """
     # httpx's own transport reports each step; the steps of other transports are unknown.
-    told = isinstance(transport, httpx.AsyncHTTPTransport)
-    progress = RequestProgress(may_have_left=not told, before=before)
+    reports = isinstance(transport, httpx.AsyncHTTPTransport)
+    progress = RequestProgress(may_have_left=not reports, before=before)
     head: httpx.Response | None = None
     patience.renew()
     try:

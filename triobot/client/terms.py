@@ -149,17 +149,17 @@ def retry_after_of(headers: Iterable[tuple[bytes, bytes]]) -> float | None:
 
     Platform: RFC 9110, section 10.2.3.
     """
-    told: dict[bytes, str] = {}
+    by_name: dict[bytes, str] = {}
     for name, value in headers:
-        told.setdefault(name.lower(), value.decode("latin-1").strip())
-    said = told.get(b"retry-after", "")
+        by_name.setdefault(name.lower(), value.decode("latin-1").strip())
+    said = by_name.get(b"retry-after", "")
     if _SECONDS.fullmatch(said):
         seconds = float(said)
     else:
         until = _date(said)
         if until is None:
             return None
-        seconds = (until - (_date(told.get(b"date", "")) or datetime.now(UTC))).total_seconds()
+        seconds = (until - (_date(by_name.get(b"date", "")) or datetime.now(UTC))).total_seconds()
     return min(seconds, _LONGEST_REST) if seconds > 0 else None
 
 

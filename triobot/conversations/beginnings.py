@@ -13,7 +13,7 @@ import trio
 
 from ..base.frozen import frozen
 from ..engine import Host, Record, RunOwner
-from ..seams.rooms import told
+from ..seams.rooms import place_name
 from ..wire.events import Event
 from ..wire.ids import ChatId, SenderId
 from .calls.signals import Halt, room_of
@@ -63,9 +63,9 @@ class Facts:
         return halt.ends(self.route.name, self.key)
 
     @property
-    def told_place(self) -> str:
+    def place_name(self) -> str:
         """Name of the conversation's chat or room in errors and logs."""
-        return told(self.chat_id, room_of(self.event))
+        return place_name(self.chat_id, room_of(self.event))
 
 
 @final

@@ -199,8 +199,8 @@ class ChatActor:
                     self.refusals.drop(queued, "stopped")
                 self._stop(delivery, [one for one in self.running.all() if one.facts.ended_by(decision)])
             case Order(conversation=number, end=True, say=say):
-                told = self.shared.cleanup.tell(self.chat_id, number, say)
-                self._stop(delivery, [one for one in self.running.all() if one.facts.seq == number], told)
+                owed = self.shared.cleanup.tell(self.chat_id, number, say)
+                self._stop(delivery, [one for one in self.running.all() if one.facts.seq == number], owed)
             case Order(conversation=number):
                 self.work.commits.consumed([delivery.seq])
                 parked = any(one.seat.parked for one in self.running.all() if one.facts.seq == number)
@@ -227,17 +227,17 @@ class ChatActor:
             self._end(live, Ending.INTERRUPTED, delivery.at, delivery.seq)
 
     def _stop(
-        self, delivery: Delivery, conversations: Sequence[Conversation], told: Sequence[PutData] = ()
+        self, delivery: Delivery, conversations: Sequence[Conversation], also: Sequence[PutData] = ()
     ) -> None:
         """End conversations because of `delivery`, which is a stop or an operator's order.
 
-        The writes `told` are stored in the unit that consumes `delivery`.
+        The writes `also` are stored in the unit that consumes `delivery`.
         """
         for conversation in conversations:
             if conversation.seat.parked and not conversation.facts.beside:
                 self._drop_earlier(delivery, conversation.facts.owner, "typed_while_parked")
             self._end(conversation, Ending.STOPPED)
-        self.work.commits.consumed([delivery.seq], told)  # after the writes of the ends
+        self.work.commits.consumed([delivery.seq], also)  # after the writes of the ends
 
     def _drop_earlier(self, delivery: Delivery, owner: SenderId | None, why: str = "interrupted") -> None:
         """Drop queued events for the owner's conversation that are older than `delivery`, except signals."""

@@ -199,7 +199,7 @@ class Conversation(RunOwner):
                 self.ending = self.ending or Ending.CONTINUED
             case Evicted(error):
                 if error is not None:
-                    put_away(error, self.facts.route.name, self.facts.told_place, self.services.tracebacks)
+                    put_away(error, self.facts.route.name, self.facts.place_name, self.services.tracebacks)
             case Diverged():
                 pass
         return None

@@ -42,7 +42,7 @@ from typing_extensions import TypeForm
 
 from ..base.authors import contained, kind_of
 from ..errors import ConfigError, LocalProtocolError, UnreadableRecordError, UnrecordableError
-from ..seams.rooms import MOST_CHATS, is_chat, told
+from ..seams.rooms import MOST_CHATS, is_chat, place_name
 from ..seams.values import decode_value, encode_value, expect
 from ..seams.writes import LARGEST_VALUE, PutData
 from ..wire.ids import ChatId
@@ -235,7 +235,7 @@ class Key(Generic[T]):
         try:
             return self.load(text)
         except UnreadableRecordError as error:
-            raise UnreadableRecordError(f"in {told(place)}, {error.what}") from error.__cause__
+            raise UnreadableRecordError(f"in {place_name(place)}, {error.what}") from error.__cause__
 
     @property
     def _kind(self) -> str:

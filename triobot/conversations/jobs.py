@@ -63,9 +63,9 @@ class KnownJob:
 @reading("what the store keeps of jobs")
 def read_known(text: str | None) -> dict[str, KnownJob]:
     """Decode the stored state of all jobs, by name."""
-    told = cast("Mapping[str, Any]", json.loads(text or "{}"))
+    stored = cast("Mapping[str, Any]", json.loads(text or "{}"))
     names = [field.name for field in attrs.fields(KnownJob)]
-    return {name: KnownJob(**{key: one[key] for key in names if key in one}) for name, one in told.items()}
+    return {name: KnownJob(**{key: one[key] for key in names if key in one}) for name, one in stored.items()}
 
 
 def put_known(known: Mapping[str, KnownJob]) -> PutSetting:
@@ -232,7 +232,7 @@ async def run_later(store: Store, now: int, name: str) -> None:
     await put_in(store, "run", call_arrival(call, f"by hand {now}", now, found), [put_known(known)])
 
 
-def told_of(known: Mapping[str, KnownJob]) -> Sequence[Mapping[str, object]]:
+def jobs_view(known: Mapping[str, KnownJob]) -> Sequence[Mapping[str, object]]:
     """Return the state of all jobs for operators, sorted by name."""
     return [{"name": one.route or name, **attrs.asdict(one)} for name, one in sorted(known.items())]
 

@@ -54,7 +54,7 @@ class Refusals:
         self._chat_id, self._kept = chat_id, kept
         self._running, self._routing = running, routing
         self._kept_back: frozenset[int] = frozenset()
-        self._told_at: int | None = None
+        self._notified_at: int | None = None
         self._offers: dict[int, tuple[str, int]] = {}
 
     def drop(self, delivery: Delivery, why: str, say: str = "") -> None:
@@ -69,8 +69,8 @@ class Refusals:
         if isinstance(event, Press):
             self._services.outbox.refuse_press(event, say)
         elif say:
-            told = cast("Flood", self._services.memory.setdefault((TOLD, say), Flood(per_minute=1)))
-            if not told.is_over(self._chat_id, delivery.seq, delivery.at):
+            flood = cast("Flood", self._services.memory.setdefault((TOLD, say), Flood(per_minute=1)))
+            if not flood.is_over(self._chat_id, delivery.seq, delivery.at):
                 self._tell(event, say)
         if is_payment(event):
             self._services.raise_alarm(
@@ -87,7 +87,7 @@ class Refusals:
     def recall(self, stored: Mapping[str, str]) -> None:
         """Read the time of the last message about a parked conversation, and the offers, from `stored`."""
         if (text := stored.get(TOLD)) is not None:
-            self._told_at, self._offers = cast(
+            self._notified_at, self._offers = cast(
                 "tuple[int | None, dict[int, tuple[str, int]]]", decode_value(text)
             )
 
@@ -95,7 +95,7 @@ class Refusals:
         """Store that a conversation is parked. Alert an operator, and tell the user once."""
         facts, stored = conversation.facts, None if (replay := conversation.replay) is None else replay.stored
         self._work.count("parked")
-        log.error("conversation %s of %s is parked: %s", facts.route.name, facts.told_place, because)
+        log.error("conversation %s of %s is parked: %s", facts.route.name, facts.place_name, because)
         todo = "deploy code that can go on with it, or end it"
         if conversation.writer is not None and conversation.writer.lost:
             todo = "start the bot again, and it goes on with what is stored"
@@ -113,7 +113,7 @@ class Refusals:
             return  # the store already has the conversation as parked for this reason
         new = stored is None or stored.row.parked_because is None
         if (said := self._kept.texts.parked) and new and not facts.beside and is_chat(self._chat_id):
-            self._told_at = now
+            self._notified_at = now
             writes += [*self._shared.cleanup.tell(self._chat_id, facts.seq, said), self._record()]
         self._work.commits.add(writes)
 
@@ -162,10 +162,10 @@ class Refusals:
 
     def _regret(self, delivery: Delivery, conversation: int) -> None:
         """Tell the user that the conversation can't go on just now, at most once a minute."""
-        told_at, now = self._told_at, self._services.clock.now()
+        notified_at, now = self._notified_at, self._services.clock.now()
         # A time in the future comes from a clock that was set back since.
-        if told_at is None or told_at > now or delivery.at >= told_at + AGAIN:
-            self._told_at = now
+        if notified_at is None or notified_at > now or delivery.at >= notified_at + AGAIN:
+            self._notified_at = now
             self._say(lambda texts: texts.parked, conversation)
 
     def _offer_afresh(self, delivery: Delivery, conversation: int, route: str) -> None:
@@ -177,7 +177,7 @@ class Refusals:
         assert isinstance(event, Message)
         command = str(event.content).split(maxsplit=1)[0][:_LONGEST_COMMAND]
         self._work.count("offered_afresh")
-        self._told_at = self._services.clock.now()
+        self._notified_at = self._services.clock.now()
         self._offers[conversation] = route, delivery.at
         self._say(lambda texts: texts.afresh.replace("{command}", command), conversation, [delivery.seq])
 
@@ -186,23 +186,23 @@ class Refusals:
         self._shared.crashes.parked_no_more(conversation.facts.seq)
         had = self._offers.pop(conversation.facts.seq, None) is not None
         others = any(other.seat.parked for other in self._running.all() if other is not conversation)
-        if not others and self._told_at is not None:
-            self._told_at = None
+        if not others and self._notified_at is not None:
+            self._notified_at = None
             self._offers.clear()
             had = True
         if had:
             self._work.commits.consumed((), [self._record()])
 
     def _record(self) -> PutData:
-        told = self._told_at, self._offers
-        return PutData(self._chat_id, TOLD, None if self._told_at is None else encode_value(told))
+        state = self._notified_at, self._offers
+        return PutData(self._chat_id, TOLD, None if self._notified_at is None else encode_value(state))
 
     def _say(self, words: Callable[[Texts], str], conversation: int, answered: Sequence[int] = ()) -> None:
         """Send a text about a conversation, now or at the next start; one unit stores text and offers."""
 
         def say(said: str) -> None:
-            told = self._shared.cleanup.tell(self._chat_id, conversation, said)
-            self._work.commits.consumed(answered, [self._record(), *told])
+            owed = self._shared.cleanup.tell(self._chat_id, conversation, said)
+            self._work.commits.consumed(answered, [self._record(), *owed])
 
         self._choose(words, say)
 

@@ -127,7 +127,7 @@ class ConversationTasks:
                 await self._shared.cleanup.say_owed(actor.chat_id, facts.seq, taken)
             conversation.is_done()
         except BaseException as error:
-            crashes.ends_process(error, facts.seq, facts.route.name, facts.told_place)
+            crashes.ends_process(error, facts.seq, facts.route.name, facts.place_name)
             raise
         finally:
             self.gone(conversation)
@@ -148,7 +148,7 @@ class ConversationTasks:
             "conversation %s of %s catches every cancellation (BaseException) near operation %s, "
             "and can't be put to rest: it is given up at %s",
             conversation.facts.route.name,
-            conversation.facts.told_place,
+            conversation.facts.place_name,
             id,
             calling_line(),
         )
@@ -194,7 +194,7 @@ def _report(actor: ChatActor, conversation: Conversation, failure: Exception) ->
     actor.work.count(what)
     if what == CRASHED:
         gives = None if (giving := conversation.giving) is None else giving.becomes
-        told = services, route.name, chat_id, f"{facts.seq}"
-        report(failure, *told, place=facts.told_place, gives=gives, job=route.job is not None)
+        about = services, route.name, chat_id, f"{facts.seq}"
+        report(failure, *about, place=facts.place_name, gives=gives, job=route.job is not None)
     elif what == GONE and conversation.refused and services.notice is not None:
         services.notice(Refused(route.name, chat_id))

@@ -168,7 +168,7 @@ class UnitBuilder:
                 "conversation %s of %s has more than %s records, all of which each restart replays: end it, "
                 "or go on with chat.continue_as()",
                 self._facts.route.name,
-                self._facts.told_place,
+                self._facts.place_name,
                 f"{LONG:,}",
             )
         return unit

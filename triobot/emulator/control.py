@@ -315,8 +315,8 @@ async def read_body() -> bytes:
 
 
 def _refused(status: int, reason: str, *, not_shown: bool = False) -> Response:
-    told: JsonObject = {"error": reason, **({"not_shown": True} if not_shown else {})}
-    return Response(compact_json(told), status, content_type="application/json")
+    body: JsonObject = {"error": reason, **({"not_shown": True} if not_shown else {})}
+    return Response(compact_json(body), status, content_type="application/json")
 
 
 @final

@@ -93,6 +93,6 @@ class Deliveries(Numbered[PostedEvent]):
 
 def view_delivery(delivery: PostedEvent) -> dict[str, JsonValue]:
     sender, (kind, data) = delivery.event.sender, encode_event_data(delivery.event)
-    told = attrs.asdict(delivery, filter=lambda field, _: field.name not in ("event", "version"))
+    fields = attrs.asdict(delivery, filter=lambda field, _: field.name not in ("event", "version"))
     user: JsonValue = None if sender is None else sender.id
-    return {**told, "type": kind, "chat_id": delivery.event.chat_id, "user": user, "data": data}
+    return {**fields, "type": kind, "chat_id": delivery.event.chat_id, "user": user, "data": data}

@@ -235,7 +235,7 @@ def stream_blueprint(exchange: Exchange) -> Blueprint:
                     await websocket.receive()
 
             nursery.start_soon(hear)
-            async with aclosing(told(exchange)) as stream:
+            async with aclosing(change_texts(exchange)) as stream:
                 async for news in stream:
                     # A bot's text may contain a lone surrogate, but a WebSocket's text frame can't.
                     await websocket.send(news.encode("utf-8", "replace").decode())
@@ -245,7 +245,7 @@ def stream_blueprint(exchange: Exchange) -> Blueprint:
     return blueprint
 
 
-async def told(exchange: Exchange) -> AsyncGenerator[str]:
+async def change_texts(exchange: Exchange) -> AsyncGenerator[str]:
     """Yield the complete state for one page, then the changes, as JSON. An empty text is a heartbeat.
 
     A slow page gets several changes in one text.
@@ -262,8 +262,8 @@ async def told(exchange: Exchange) -> AsyncGenerator[str]:
 
 
 async def events(exchange: Exchange) -> AsyncGenerator[bytes]:
-    """Yield the texts of `told` as server-sent events."""
-    async with aclosing(told(exchange)) as stream:
+    """Yield the texts of `change_texts` as server-sent events."""
+    async with aclosing(change_texts(exchange)) as stream:
         async for news in stream:
             # JSON has no line ends outside its escapes, so one data line is enough.
             yield b"data: " + news.encode("utf-8", "replace") + b"\n\n" if news else b":\n\n"

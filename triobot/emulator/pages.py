@@ -94,19 +94,19 @@ def script_of_page(page: str) -> str:
     return script_of(*_SCRIPT.findall(FILES[page].read_text("utf-8")))
 
 
-def page_alone(page: str, first: str, told: JsonValue) -> str:
+def page_alone(page: str, first: str, content: JsonValue) -> str:
     """Return a page that opens from a file and sends no requests.
 
     Args:
         first: script that runs before the page's scripts, and answers the requests of these scripts from
-            `told`.
-        told: JSON that the page contains.
+            `content`.
+        content: JSON that the page contains.
     """
     text = FILES[page].read_text("utf-8")
     scripts = _SCRIPT.findall(text)
     for gone in (_SHEET, _SCRIPT, _ICON):
         text = gone.sub("", text)
     script, within = script_of(first, *scripts), f"<style>\n{sheet_of(page)}</style>\n"
-    answers = json_for_pages(told).replace("<", "\\u003c")
+    answers = json_for_pages(content).replace("<", "\\u003c")
     behind = f'<script type="application/json" id="told">{answers}</script>\n<script>\n{script}</script>\n'
     return text.replace("</head>", f"{within}</head>").replace("</body>", f"{behind}</body>")

@@ -550,8 +550,8 @@ class InsideControl:
 def _read(answer: httpx.Response) -> JsonValue:
     value = cast("JsonValue", answer.json())
     if not answer.is_success:
-        told: JsonObject = value if isinstance(value, dict) else {"error": value}
-        raise AppError(f"{answer.status_code}: {told.get('error')}", not_shown="not_shown" in told)
+        body: JsonObject = value if isinstance(value, dict) else {"error": value}
+        raise AppError(f"{answer.status_code}: {body.get('error')}", not_shown="not_shown" in body)
     return value
 
 

@@ -163,15 +163,15 @@ def _description(form: _RequestFields) -> str:
 
 def _of_texts(kind: Callable[..., Operation[object]]) -> _Reader:
     """Return a reader for an operation with only text and boolean fields."""
-    told = {field: name for field, (name,) in names_of(cast("Any", kind))}
-    flags = {told[field.name] for field in attrs.fields(cast("Any", kind)) if field.type in ("bool", bool)}
+    names = {field: name for field, (name,) in names_of(cast("Any", kind))}
+    flags = {names[field.name] for field in attrs.fields(cast("Any", kind)) if field.type in ("bool", bool)}
 
     def read(form: _RequestFields, edited_type: str) -> Operation[object]:
-        values = [form.boolean(name) if name in flags else form.text(name) for name in told.values()]
+        values = [form.boolean(name) if name in flags else form.text(name) for name in names.values()]
         try:
             return kind(*values)
         except LocalProtocolError as error:
-            raise RemoteProtocolError(told.get(error.field, error.field), error.rule) from None
+            raise RemoteProtocolError(names.get(error.field, error.field), error.rule) from None
 
     return read
 

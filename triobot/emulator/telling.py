@@ -62,7 +62,7 @@ def amount_words(amount: int, currency: Currency) -> str:
     return f"{amount:,} {'rials' if currency == 'IRR' else 'coin'}"
 
 
-def told_chat(world: World, chat: PlatformChat) -> Iterator[str]:
+def describe_chat(world: World, chat: PlatformChat) -> Iterator[str]:
     """Yield the messages and acts of a chat as lines for a terminal, without control characters."""
     for one in _in_order(chat):
         if isinstance(one, Change):

@@ -158,10 +158,10 @@ class Traffic(Numbered[RecordedCall]):
 def view_call(call: RecordedCall) -> dict[str, JsonValue]:
     """Return a request as JSON, with its bodies as text."""
     texts = {"body": call.body.decode("utf-8", "replace"), "answer": call.answer.decode("utf-8", "replace")}
-    return {**attrs.asdict(call, filter=_is_told), **texts}
+    return {**attrs.asdict(call, filter=_is_shown), **texts}
 
 
-def _is_told(attribute: attrs.Attribute[object], value: object) -> bool:
+def _is_shown(attribute: attrs.Attribute[object], value: object) -> bool:
     return attribute.name not in ("held", "version")
 
 

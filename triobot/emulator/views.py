@@ -93,33 +93,33 @@ def view_form(form: Form | None) -> JsonValue:
 
 def view_entry(entry: ChatMessage) -> JsonObject:
     """Return a message as JSON, without the content of a deleted message."""
-    told: JsonObject = {"from_bot": entry.author is None}
+    view: JsonObject = {"from_bot": entry.author is None}
     if entry.deleted:
-        return told | {name: getattr(entry, name) for name in ("id", "author", "at", "deleted")}
-    told |= attrs.asdict(entry, recurse=False, filter=lambda field, _: field.name not in _APART)
-    told["content"] = view_content(entry.content)
-    told["buttons"] = view_buttons(entry.inline_keyboard)
-    told["form"] = view_form(entry.form)
-    told["filled"] = {str(user_id): dict[str, JsonValue](pairs) for user_id, pairs in entry.filled}
-    return told
+        return view | {name: getattr(entry, name) for name in ("id", "author", "at", "deleted")}
+    view |= attrs.asdict(entry, recurse=False, filter=lambda field, _: field.name not in _APART)
+    view["content"] = view_content(entry.content)
+    view["buttons"] = view_buttons(entry.inline_keyboard)
+    view["form"] = view_form(entry.form)
+    view["filled"] = {str(user_id): dict[str, JsonValue](pairs) for user_id, pairs in entry.filled}
+    return view
 
 
 def view_change(change: Change) -> JsonObject:
     """Return an entry of the world's log as JSON, with number, time and kind."""
-    told: JsonObject = {"seq": change.seq, "at": change.at, "kind": change.what.kind}
+    view: JsonObject = {"seq": change.seq, "at": change.at, "kind": change.what.kind}
     if change.after is not None:
-        told["after"] = change.after
+        view["after"] = change.after
     for name, value in attrs.asdict(change.what, recurse=False).items():
         match value:
             case ChatMessage():
-                told["message"] = view_entry(value)
+                view["message"] = view_entry(value)
             case PressReply():
-                told |= attrs.asdict(value)
+                view |= attrs.asdict(value)
             case tuple():
-                told["fields"] = dict(cast("Pairs", value))
+                view["fields"] = dict(cast("Pairs", value))
             case _:
-                told["user" if name == "user_id" else name] = value
-    return told
+                view["user" if name == "user_id" else name] = value
+    return view
 
 
 def view_bill(bill: Bill, now: int) -> JsonObject:

@@ -242,8 +242,8 @@ def _is_plain(point: Point) -> bool:
 
 
 def _saying(point: Point) -> Hashable:
-    told = has_letters(point.words) or point.calls
-    return (point.op, point.words or point.call) if told else None
+    distinct = has_letters(point.words) or point.calls
+    return (point.op, point.words or point.call) if distinct else None
 
 
 def _is_crossed(p: Point, q: Point, pairs: Sequence[tuple[Point, Point]]) -> bool:

@@ -100,8 +100,8 @@ class Reading:
             self.entries.append(self._entry(self._signature(point.function, scope)))
         for one in connected:
             is_loop = isinstance(one.node, _LOOPS)
-            told = (self._text(part, scope._replace(is_loop=is_loop)) for part in one.parts)
-            (self.loops if is_loop else self.entries).append(self._entry([type(one.node).__name__, *told]))
+            texts = (self._text(part, scope._replace(is_loop=is_loop)) for part in one.parts)
+            (self.loops if is_loop else self.entries).append(self._entry([type(one.node).__name__, *texts]))
         kept, self.texts = self.texts, []
         parts = [part for one in point.expressions for part in ast.iter_child_nodes(one)]
         # The first node is the chat's method, the second node the question's text. The options follow.
@@ -111,8 +111,8 @@ class Reading:
         scope = scope._replace(is_step=True)
         self._step = self._entry([self._text(one, scope) for one in called if point.calls])
 
-    def _entry(self, told: Iterable[str]) -> _Entry:
-        shape, lists, self._lists = " ".join(told), self._lists, []
+    def _entry(self, texts: Iterable[str]) -> _Entry:
+        shape, lists, self._lists = " ".join(texts), self._lists, []
         return shape, lists
 
     def goes_over_like(self, other: Reading) -> bool:
@@ -147,11 +147,11 @@ class Reading:
     def _signature(self, function: Function, scope: _Scope) -> Iterator[str]:
         arguments = function.node.args
         named = [one for one in (*arguments.posonlyargs, *arguments.args) if one.arg != "self"]
-        told = [self._text(ast.Name(one.arg), scope) for one in named]
-        behind = len(told) - len(arguments.defaults)
+        texts = [self._text(ast.Name(one.arg), scope) for one in named]
+        behind = len(texts) - len(arguments.defaults)
         for place, value in enumerate(arguments.defaults, behind):
-            told[place] += f"={self._text(value, scope)}"
-        self._lists.append(told)
+            texts[place] += f"={self._text(value, scope)}"
+        self._lists.append(texts)
         others = (*filter(None, arguments.kw_defaults), *getattr(function.node, "decorator_list", ()))
         yield from (self._text(one, scope) for one in others)
 
@@ -220,9 +220,9 @@ class Reading:
                 others = [value]
             case func:
                 others = [func]
-        told = [self._text(one, scope) for one in (*others, *call.args)]
+        texts = [self._text(one, scope) for one in (*others, *call.args)]
         # The operations in a helper identify the helper, so the helper's name is left out.
-        self._lists.append([one for one in told if one not in ("_", callee_of(call))])
+        self._lists.append([one for one in texts if one not in ("_", callee_of(call))])
         return ast.Call(
             ast.Name("_"), [], [rewritten(one, partial(self._change, scope)) for one in call.keywords]
         )
@@ -232,12 +232,12 @@ class Reading:
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
                 scope = scope._replace(is_listed=False)
-            told = "**" if key is None else self._text(key, scope._replace(is_said=False))
+            text = "**" if key is None else self._text(key, scope._replace(is_said=False))
             if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                self.labels[told] = value.value
+                self.labels[text] = value.value
                 self.texts.append(value.value)
                 value = value if scope.is_place else ast.Constant("")
-            keys.append(f"{told}: {self._text(value, scope)}")
+            keys.append(f"{text}: {self._text(value, scope)}")
         self._lists.append(keys)
         return ast.Dict([], [])
 
@@ -283,8 +283,8 @@ class Reading:
                 return self._named(other, scope._replace(source=source))
             case ast.Assign(targets=[ast.Name()], value=value) | ast.AnnAssign(value=ast.expr() as value):
                 # Calls with equal texts may make different objects, so the name is included.
-                told = self._read(value, scope)
-                return ast.Name(f"{name} {ast.unparse(told)}") if isinstance(value, ast.Call) else told
+                read = self._read(value, scope)
+                return ast.Name(f"{name} {ast.unparse(read)}") if isinstance(value, ast.Call) else read
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
                 pairs = zip(names, values, strict=False)
                 one = next((value for at, value in pairs if callee_of(at) == name), bound.value)

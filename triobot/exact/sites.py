@@ -213,8 +213,8 @@ def shape_of(code: CodeType) -> str:
 def _numbered(before: int, link: SiteLink) -> int:
     # Among ten thousand sites, the chance of two equal numbers is 1 in 20,000. Short numbers keep journals
     # small.
-    told = f"{before} {link.digest} {link.function} {link.place}".encode("utf-8", "replace")
-    return 1 + int.from_bytes(blake2b(told, digest_size=5).digest(), "big")
+    text = f"{before} {link.digest} {link.function} {link.place}".encode("utf-8", "replace")
+    return 1 + int.from_bytes(blake2b(text, digest_size=5).digest(), "big")
 
 
 def read_file(file: str) -> tuple[str, str]:

@@ -106,7 +106,7 @@ class Source:
     @cached_property
     def said(self) -> Counter[Hashable]:
         """Number of points with equal descriptions, by description."""
-        return Counter(point.told for function in self.functions for point in function.points)
+        return Counter(point.count_key for function in self.functions for point in function.points)
 
     @cached_property
     def mentions(self) -> Counter[Hashable]:
@@ -317,7 +317,7 @@ class Point:
                 self.key = ast.unparse(call.args[0]) if self.op in _KEYED and call.args else ""
 
     @cached_property
-    def told(self) -> Hashable:
+    def count_key(self) -> Hashable:
         """Operation, literal texts and called function, as one key for counting points."""
         return self.op, self.words, self.calls
 
@@ -354,8 +354,8 @@ class Point:
         The text consists of the step's arguments and of the statements that made the step's function.
         """
         made = (part for one in self.function.statements if self.calls in one.sets for part in one.parts)
-        told = ast.Tuple([*getattr(self.heads[0], "args", ())[1:], *cast("Iterator[ast.expr]", made)])
-        return ast.unparse(rewritten(told, _nameless)), [one.id for one in names_in(told)]
+        handed = ast.Tuple([*getattr(self.heads[0], "args", ())[1:], *cast("Iterator[ast.expr]", made)])
+        return ast.unparse(rewritten(handed, _nameless)), [one.id for one in names_in(handed)]
 
     def hands_other(self, other: Point, *, is_told: bool) -> bool:
         """Whether two steps get different variables. A renamed variable is no difference.

@@ -89,11 +89,11 @@ class Parting:
     @property
     def code(self) -> str:
         """Code of the two lines for `triobot journal accept`; empty if the lines can't be accepted."""
-        told = f"{self.was.function} {self.was.call} {self.now.call}"
+        text = f"{self.was.function} {self.was.call} {self.now.call}"
         is_reworded = self.because == OTHER_VALUES and self.was.call != self.now.call
         if not (self.was.call and self.now.call and (is_reworded or self.because in _ACCEPTABLE)):
             return ""
-        return blake2b(told.encode("utf-8", "replace"), digest_size=3).hexdigest()
+        return blake2b(text.encode("utf-8", "replace"), digest_size=3).hexdigest()
 
     def __str__(self) -> str:
         or_accept = f". Or: triobot journal accept {self.code}" if self.code else ""
@@ -232,7 +232,7 @@ class Comparison:
             if self.is_accepted(old, new):
                 return None
             if [*map(alignment.to, calls)] != new_calls:
-                return None if len(olds) != len(news) and self._is_told(old, new, build) else ELSEWHERE
+                return None if len(olds) != len(news) and self._is_unique(old, new, build) else ELSEWHERE
         elif build < 0:
             return None
         mine, its = olds[0].function.arguments, news[0].function.arguments
@@ -242,7 +242,7 @@ class Comparison:
         if not all(one.goes_over_like(other) for one, other in pairs):
             return OTHER_VALUES
         ends = [one.ends_like(other) for one, other in pairs]
-        return None if all(ends) or (all(ends[:-1]) and self._is_told(old, new, build)) else OTHER_VALUES
+        return None if all(ends) or (all(ends[:-1]) and self._is_unique(old, new, build)) else OTHER_VALUES
 
     def readings(self, site: int, build: int = -1) -> Sequence[Reading]:
         """Return the readings of a site's points, in an old build or, by default, in the current build."""
@@ -266,7 +266,7 @@ class Comparison:
         still = any(name in getattr(self._module(-1, module), "bound", ()) for module, name in left)
         return still or (old.point.calls == new.point.calls and not old.steps_like(new))
 
-    def _is_told(self, old: int, new: int, build: int) -> bool:
+    def _is_unique(self, old: int, new: int, build: int) -> bool:
         """Whether a line's texts identify the line: the texts are unchanged, and unique in both builds."""
         readings = self.readings(old, build), self.readings(new)
         olds, news = ([one.point for one in ones] for ones in readings)
@@ -321,13 +321,13 @@ def _is_copy(one: Point, other: Point) -> bool:
 def _is_once(chain: Sequence[Point], sources: Sequence[Source]) -> bool:
     """Whether a point's texts occur once in the sources, and each helper in its chain is called once."""
     names = [one.function.short for one in chain[1:]]
-    return sum(source.said[chain[-1].told] for source in sources) == 1 and all(
+    return sum(source.said[chain[-1].count_key] for source in sources) == 1 and all(
         sum(source.mentions[name] for source in sources) <= 1 and name[:2] != "__" for name in names
     )
 
 
 @final
-class Told(NamedTuple):
+class Side(NamedTuple):
     """Operation, either as it was recorded or as it begins in the current code.
 
     Attributes:
@@ -362,7 +362,7 @@ class Judge:
         """Match the sources of the build that recorded `site` at time `at` with the current sources."""
         self._comparison.alignment(self._comparison.build_of(site, at))
 
-    def compare(self, at: int, recorded: Told, now: Told, print_of: PrintOf | None = None) -> Parting | None:
+    def compare(self, at: int, recorded: Side, now: Side, print_of: PrintOf | None = None) -> Parting | None:
         """Compare a record with the operation that takes the record now; return the difference, or None.
 
         Args:
@@ -383,7 +383,7 @@ class Judge:
             why = self._reword(recorded, now, build, print_of)
         return None if why is None else self._part(why, old, new)
 
-    def compare_standing(self, at: int, recorded: Told, now: Told | None) -> Parting | None:
+    def compare_standing(self, at: int, recorded: Side, now: Side | None) -> Parting | None:
         """Compare a conversation's recorded wait with the current code's operation.
 
         Args:
@@ -406,7 +406,7 @@ class Judge:
             why = ANOTHER_WAY
         return None if why is None else self._part(why, old, now.sites[-1])
 
-    def _difference(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> str | None:
+    def _difference(self, recorded: Side, now: Side, build: int, print_of: PrintOf | None) -> str | None:
         difference, olds, news = self._comparison.difference, recorded.sites, now.sites
         # Compare the operation's own site first: this site proves more than the sites of earlier operations.
         why = difference(olds[-1], news[-1], build)
@@ -417,7 +417,7 @@ class Judge:
             why = next((one for one in (*others, why) if one is not None), None)
         return None if why == OTHER_VALUES and self._words_tell(recorded, now, build, print_of) else why
 
-    def _words_tell(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> bool:
+    def _words_tell(self, recorded: Side, now: Side, build: int, print_of: PrintOf | None) -> bool:
         """Whether the loops around the recorded and the current operation are surely at the same element.
 
         The proof is the text of this operation, or of the last operation in the same loops.
@@ -434,14 +434,14 @@ class Judge:
                 if len(of.points(new)) > 1:  # other lines may use the same texts
                     said = of.alignment(build).was_said, of.alignment(build).is_said
                     once = [text for text in once if all(len(one.get(text, ())) < 2 for one in said)]
-                told = _text_with(now.print, once, of.points(new), print_of) is not None
+                proves = _text_with(now.print, once, of.points(new), print_of) is not None
             else:
-                told = self._replaced(recorded, now, build, print_of)
+                proves = self._replaced(recorded, now, build, print_of)
             for one in (key, (old, new)):
-                (self._proven.add if told else self._proven.discard)(one)
+                (self._proven.add if proves else self._proven.discard)(one)
         return (old, new) in self._proven or (key in self._proven and olds[-1].ends_like(news[-1]))
 
-    def _step_differs(self, recorded: Told, now: Told, build: int) -> str | None:
+    def _step_differs(self, recorded: Side, now: Side, build: int) -> str | None:
         (was, _, old), (is_now, _, new) = recorded.print.partition(" "), now.print.partition(" ")
         of = self._comparison
         called = was if was == is_now else of.alignment(build).name_of(was)
@@ -454,7 +454,7 @@ class Judge:
         others = any(one.point.hands_other(other.point, is_told=bool(old and new)) for one, other in pairs)
         return OTHER_ARGUMENTS if others and was and is_now else None
 
-    def _reword(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> str | None:
+    def _reword(self, recorded: Side, now: Side, build: int, print_of: PrintOf | None) -> str | None:
         """Add an operation's changed texts to `reworded`; or return the reason why the texts don't fit."""
         old, new, of = recorded.sites[-1], now.sites[-1], self._comparison
         olds, news = of.readings(old, build), of.readings(new)
@@ -477,7 +477,7 @@ class Judge:
         return OTHER_DATA
 
     def _replaced(
-        self, recorded: Told, now: Told, build: int, print_of: PrintOf | None, *, is_open: bool = False
+        self, recorded: Side, now: Side, build: int, print_of: PrintOf | None, *, is_open: bool = False
     ) -> bool:
         """Whether the old text is gone from the sources, and a new text is in the same position.
 

@@ -84,8 +84,8 @@ class _SocketLink:
         """Return whether the other side has closed its half, as far as the kernel knows."""
         if self._fd == -1:
             return True
-        told = self._poll.poll(0)
-        return bool(told) and told[0][1] & ~POLLIN != 0
+        events = self._poll.poll(0)
+        return bool(events) and events[0][1] & ~POLLIN != 0
 
     def close(self) -> None:
         """Close at once. A second call does nothing."""

@@ -131,7 +131,7 @@ class _Server:
         self._epoll = select.epoll() if hasattr(select, "epoll") else None
         self._tasks = 0
         self._none_left = trio.Event()
-        self._told: dict[str, float] = {}
+        self._logged: dict[str, float] = {}
 
     # --- accepting
 
@@ -321,8 +321,8 @@ class _Server:
 
     def _tell(self, what: str, text: str, *arguments: object) -> None:
         now = trio.current_time()
-        if now - self._told.get(what, -math.inf) >= _LOGGED_EVERY:
-            self._told[what] = now
+        if now - self._logged.get(what, -math.inf) >= _LOGGED_EVERY:
+            self._logged[what] = now
             _log.warning(text, *arguments)
 
     # --- watching

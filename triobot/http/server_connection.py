@@ -150,8 +150,8 @@ class Talk:
             trio.BrokenResourceError: the sender has gone.
         """
         self._begin(status, close=close)
-        told = (*headers, (b"content-length", b"%d" % len(body)))
-        head = encode_answer_head(status, told, now=seconds_now(), close=self.closing)
+        all_headers = (*headers, (b"content-length", b"%d" % len(body)))
+        head = encode_answer_head(status, all_headers, now=seconds_now(), close=self.closing)
         self.status = status
         await self._link.send(head if self._mute else head + body)
         self.finished = True

@@ -199,7 +199,7 @@ class OperatorApi:
         opening, statistics = self._store.opening(), self._store.statistics()
         oldest = await self._store.backlog(after=0, limit=1)
         now = self._clock.now()
-        told: dict[str, object] = {
+        body: dict[str, object] = {
             "running": self._health is not None,
             "at": now,
             "opened_at": opening.at if self._health is not None else opening.previous_at,
@@ -217,17 +217,17 @@ class OperatorApi:
             "payments": dict(await self._store.payments.counts()),
         }
         if self._payments is not None:
-            told["money"] = await self._payments({"ask": "payments.ages"})
+            body["money"] = await self._payments({"ask": "payments.ages"})
         if self._health is not None:
             if opening.node is not None:
-                told["node"] = opening.node
-            told |= self._health()
-        alarms = await self._open_alarms(told)
-        told["alarms"] = [attrs.asdict(alarm) for alarm in alarms]
-        told["open_alarms"], told["open_alarm_kinds"] = len(alarms), Counter(alarm.kind for alarm in alarms)
+                body["node"] = opening.node
+            body |= self._health()
+        alarms = await self._open_alarms(body)
+        body["alarms"] = [attrs.asdict(alarm) for alarm in alarms]
+        body["open_alarms"], body["open_alarm_kinds"] = len(alarms), Counter(alarm.kind for alarm in alarms)
         if self._lag is not None:
-            told["event_lag"] = await self._lag()
-        return told
+            body["event_lag"] = await self._lag()
+        return body
 
     async def _forget(self, chat_id: ChatId) -> Answer:
         """Delete all data of a chat or another place, unless a payment in the chat is open.
@@ -356,9 +356,9 @@ class OperatorApi:
         journal = await self._filing.journal(id)
         if journal is not None:  # the conversation may have ended after the list was read
             records = journal.records
-            told: dict[str, object] = {"room": room_in(records[0])} if records else {}
-            told["last_record"] = outlined(records[-1]) if records else None
-            await tell({**row_fields(journal.row), **told, "effects": len(journal.effects)})
+            ends: dict[str, object] = {"room": room_in(records[0])} if records else {}
+            ends["last_record"] = outlined(records[-1]) if records else None
+            await tell({**row_fields(journal.row), **ends, "effects": len(journal.effects)})
 
 
 def _fits(

@@ -135,8 +135,8 @@ def read_door(place: Path) -> Loopback | None:
     path = door_file(place)
     try:
         with path.open("rb") as file:
-            told: Any = json.loads(file.read(_LONGEST))
-        return Loopback(int(told["port"]), Secret(str(told["key"])))
+            fields: Any = json.loads(file.read(_LONGEST))
+        return Loopback(int(fields["port"]), Secret(str(fields["key"])))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:

@@ -50,9 +50,9 @@ class Metric:
         return "counter" if self.name.endswith("_total") else "gauge"
 
 
-def _found(told: Answer, path: str) -> Any:
+def _found(answer: Answer, path: str) -> Any:
     """Return the value at `path`, such as ``outbox.retries``, in the status; None without such a value."""
-    found: object = told
+    found: object = answer
     for name in path.split("."):
         found = cast("Answer", found or {}).get(name)
     return found
@@ -64,8 +64,8 @@ def _one(path: str) -> Callable[[Answer], Iterable[Sample]]:
     If this number is None or absent, there is no sample.
     """
 
-    def read(told: Answer) -> Iterable[Sample]:
-        value = _found(told, path)
+    def read(answer: Answer) -> Iterable[Sample]:
+        value = _found(answer, path)
         return [] if value is None else [({}, float(value))]
 
     return read
@@ -79,8 +79,8 @@ def _by(label: str, path: str, names: Sequence[str] = ()) -> Callable[[Answer], 
         names: names of entries for which a sample is made in any case; the value is 0 if the entry is absent.
     """
 
-    def read(told: Answer) -> Iterable[Sample]:
-        counts: dict[str, float] = {**dict.fromkeys(names, 0), **(_found(told, path) or {})}
+    def read(answer: Answer) -> Iterable[Sample]:
+        counts: dict[str, float] = {**dict.fromkeys(names, 0), **(_found(answer, path) or {})}
         return [({label: word}, float(count)) for word, count in counts.items()]
 
     return read
@@ -93,8 +93,8 @@ def _words(label: str, **paths: str) -> Callable[[Answer], Iterable[Sample]]:
         paths: path of each number, by the value of `label`.
     """
 
-    def read(told: Answer) -> Iterable[Sample]:
-        values = {word: _found(told, path) for word, path in paths.items()}
+    def read(answer: Answer) -> Iterable[Sample]:
+        values = {word: _found(answer, path) for word, path in paths.items()}
         return [({label: word}, float(value)) for word, value in values.items() if value is not None]
 
     return read
@@ -106,23 +106,23 @@ def _since(group: str, name: str) -> Callable[[Answer], Iterable[Sample]]:
     The sample is the number of seconds since this time, or 0 if the time is None.
     """
 
-    def read(told: Answer) -> Iterable[Sample]:
-        part: Any = _found(told, group) if group else told
+    def read(answer: Answer) -> Iterable[Sample]:
+        part: Any = _found(answer, group) if group else answer
         if not part or name not in part:
             return []
-        at, now = part[name], cast("int", told["at"])
+        at, now = part[name], cast("int", answer["at"])
         return [({}, 0.0 if at is None else max(0, now - at) / 1000)]
 
     return read
 
 
-def _started(told: Answer) -> Iterable[Sample]:
-    at = _found(told, "opened_at")
+def _started(answer: Answer) -> Iterable[Sample]:
+    at = _found(answer, "opened_at")
     return [] if at is None else [({}, at / 1000)]
 
 
-def _latencies(told: Answer) -> Iterable[Sample]:
-    for kind, found in cast("Mapping[str, Latencies]", told.get("store_latencies") or {}).items():
+def _latencies(answer: Answer) -> Iterable[Sample]:
+    for kind, found in cast("Mapping[str, Latencies]", answer.get("store_latencies") or {}).items():
         count = 0
         for bound, more in zip((*found.bounds, math.inf), found.counts, strict=True):
             count += more
@@ -244,8 +244,8 @@ def exposition(bots: Mapping[str, Answer]) -> str:
 def _lines(bots: Mapping[str, Answer]) -> Iterator[str]:
     for metric in METRICS:
         yield f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} {metric.kind}\n"
-        for bot, told in bots.items():
-            for labels, value in metric.read(told):
+        for bot, answer in bots.items():
+            for labels, value in metric.read(answer):
                 shown = {"bot": bot, **{name: text for name, text in labels.items() if name}}
                 inside = ",".join(f'{name}="{_escaped(text)}"' for name, text in shown.items())
                 yield f"{metric.name}{labels.get('', '')}{{{inside}}} {_number(value)}\n"

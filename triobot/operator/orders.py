@@ -34,8 +34,8 @@ async def carry_out(api: OperatorApi, order: OperatorOrder, put: Callable[[bytes
     """
     lines = bytearray()
 
-    async def tell(told: Answer) -> None:
-        lines.extend(_line(told))
+    async def tell(answer: Answer) -> None:
+        lines.extend(_line(answer))
         if len(lines) >= _PIECE:
             await put(bytes(lines))
             lines.clear()
@@ -79,5 +79,5 @@ async def ask_through(store: str, question: Question, tell: Tell) -> bool:
     return True
 
 
-def _line(told: Answer) -> bytes:
-    return json.dumps(told, separators=(",", ":")).encode() + b"\n"
+def _line(answer: Answer) -> bytes:
+    return json.dumps(answer, separators=(",", ":")).encode() + b"\n"

@@ -329,7 +329,7 @@ def read_line(line: str | bytes) -> Answer:
         StoreError: the line is no JSON: the bot runs another version.
     """
     try:
-        told: Answer = json.loads(line)
+        answer: Answer = json.loads(line)
     except ValueError:
         raise StoreError(_OTHER_VERSION) from None
-    return told
+    return answer

@@ -210,14 +210,14 @@ async def _answer_metrics(apis: Sequence[OperatorApi], talk: Talk) -> None:
     if talk.request.method not in ("GET", "HEAD"):
         await talk.answer(405, (*_TEXT, (b"allow", b"GET, HEAD")), b"there is GET /metrics\n", close=True)
         return
-    told: dict[str, Answer] = {}
+    answers: dict[str, Answer] = {}
     try:
         for number, api in enumerate(apis, start=1):
-            told[api.name if api.name not in told else f"{api.name}-{number}"] = await api.metrics()
+            answers[api.name if api.name not in answers else f"{api.name}-{number}"] = await api.metrics()
     except StoreError as error:
         await talk.answer(503, _TEXT, f"{error}\n".encode(), close=True)
         return
-    await talk.answer(200, _METRICS, exposition(told).encode())
+    await talk.answer(200, _METRICS, exposition(answers).encode())
 
 
 async def _answer(api: OperatorApi, talk: Talk) -> None:
@@ -250,11 +250,11 @@ async def _answer(api: OperatorApi, talk: Talk) -> None:
     route, fields = found
     headers = _LINES if route.is_of_many else _ONE
 
-    async def tell(told: Answer) -> None:
+    async def tell(answer: Answer) -> None:
         if talk.status:
-            await talk.write(_line(told))
+            await talk.write(_line(answer))
         else:
-            await talk.begin(200, headers, _line(told))
+            await talk.begin(200, headers, _line(answer))
 
     await api.answer(decode_question(route, fields, query, bytes(body)), tell)
     if talk.status:
@@ -267,5 +267,5 @@ async def _refuse(talk: Talk, status: int, text: str, *more: tuple[bytes, bytes]
     await talk.answer(status, (*_ONE, *more), _line({"error": text}))
 
 
-def _line(told: Mapping[str, object]) -> bytes:
-    return json.dumps(told, separators=(",", ":")).encode() + b"\n"
+def _line(answer: Mapping[str, object]) -> bytes:
+    return json.dumps(answer, separators=(",", ":")).encode() + b"\n"

@@ -142,15 +142,15 @@ LONGEST: Final = 400
 _ENVELOPE: Final = frozenset({"chat_id", "sender", "callback_id"})
 
 
-def worded(told: Answer) -> Answer:
+def worded(answer: Answer) -> Answer:
     """Return a line of the answer to ``journals.show`` with its record in worded form."""
-    if "record" in told:
-        return {"n": told["n"], **record_in_words(str(told["record"]))}
-    if "operation" in told:
-        shown = {"operation": told["operation"], "intended_at": told["intended_at"]}
-        result = told["result"]
+    if "record" in answer:
+        return {"n": answer["n"], **record_in_words(str(answer["record"]))}
+    if "operation" in answer:
+        shown = {"operation": answer["operation"], "intended_at": answer["intended_at"]}
+        result = answer["result"]
         return shown if result is None else {**shown, **record_in_words(str(result)), "what": "Result"}
-    return told
+    return answer
 
 
 def record_in_words(text: str) -> dict[str, object]:

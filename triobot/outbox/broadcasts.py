@@ -119,8 +119,8 @@ class _RunningBroadcast:
     def forget(self, chat_id: ChatId) -> None:
         """Skip a chat, and cancel its request in flight."""
         self.forgotten.add(chat_id)
-        for scope, told in self.telling.items():
-            if told == chat_id:
+        for scope, receiver in self.telling.items():
+            if receiver == chat_id:
                 scope.cancel()
 
 
@@ -257,8 +257,8 @@ class Broadcasts:
         job = await self._store.broadcasts.get(key)
         if job is None or job.status.state not in ("sending", "stopping"):
             return capture is not None and job is not None and job.status.state == "stopped"
-        told = await also() if also and job.status.state == "sending" else ()
-        await self._store.commit(TurnBroadcast(key, "stopping"), *told)
+        writes = await also() if also and job.status.state == "sending" else ()
+        await self._store.commit(TurnBroadcast(key, "stopping"), *writes)
         self._look_at(key)
         if (run := self._running.get(key)) is not None:
             run.plan.stopped = True
@@ -433,14 +433,14 @@ class Broadcasts:
             if run.plan.stopped or run.plan.resting:
                 outcome = Outcome.AGAIN
             elif receiver.chat_id not in run.forgotten:
-                outcome = await self._told(run.announcement, receiver.chat_id)
+                outcome = await self._send(run.announcement, receiver.chat_id)
         del run.telling[scope]
         if receiver.chat_id in run.forgotten and outcome is Outcome.UNKNOWN:
             outcome = Outcome.AGAIN  # the store deleted the receiver's row, so no outcome is stored
         if run.plan.came(receiver, outcome, trio.current_time()):
             run.news.set()
 
-    async def _told(self, announcement: Announcement, chat_id: ChatId) -> Outcome:
+    async def _send(self, announcement: Announcement, chat_id: ChatId) -> Outcome:
         on_unknown = OnUnknown.RESEND if announcement.on_unknown == "resend" else OnUnknown.RAISE
         try:
             await self._outbox.perform(

@@ -230,7 +230,7 @@ class LaneSender:
         """
         if self.takes and not self._is_at_rest():
             now = self._time()
-            if self._lanes.held or self._suspects.told is not None or not self._breaker.is_untroubled():
+            if self._lanes.held or self._suspects.reported is not None or not self._breaker.is_untroubled():
                 self._let_breaker_judge(now)
             while (delivery := self._suspects.take(now)) is not None:
                 self._unrecorded.heed(delivery)

@@ -45,7 +45,7 @@ class Suspects:
 
     Attributes:
         waiting: the suspended deliveries of each chat.
-        told: the last state `Held` that was logged or raised as an alarm; None: nothing is held.
+        reported: the last state `Held` that was logged or raised as an alarm; None: nothing is held.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Suspects:
         self._requests = requests
         self._rules = rules
         self._raise_alarm = raise_alarm
-        self.told: Held | None = None
+        self.reported: Held | None = None
 
     # --- starting
 
@@ -147,7 +147,7 @@ class Suspects:
         """Hold or release the lanes as the breaker decides; log each change, or raise an alarm."""
         self._lanes.held = self.breaker.held is not None
         held = None if self.breaker.undecided else self.breaker.held
-        was, self.told = self.told, held
+        was, self.reported = self.reported, held
         if held == was:
             return
         if held is None:

@@ -102,8 +102,8 @@ def move(entry: Entry, fact: Fact, now: int) -> Outcomes:
     after = _with_state(entry, after, name, now)
     due: tuple[Duty, ...] = tuple(one.duty for one in row.due if _holds(one.when, entry, after, fact, now))
     after, done = _with_duties(entry, after, fact, name, due, now)
-    told = (one for one in row.tell if _holds(one.when, entry, after, fact, now))
-    alarms: tuple[AlarmKind, ...] = tuple(one.kind for one in told)
+    raised = (one for one in row.tell if _holds(one.when, entry, after, fact, now))
+    alarms: tuple[AlarmKind, ...] = tuple(one.kind for one in raised)
     return Moved(entry, _with_word(entry, after, row, fact), name, row, done, alarms)
 
 

@@ -147,7 +147,7 @@ class Bot(Router):
         # times.
         self._standby: Standby | None = None
         self._around: Surroundings | None = None
-        self._told: OnFailure = tell_nobody
+        self._on_failure: OnFailure = tell_nobody
         self._stop, self._serves = trio.Event(), False
         self._mounted: WeakSet[QuartTrio] = WeakSet()
 
@@ -375,7 +375,7 @@ class Bot(Router):
             replays = ReplayCheck()
         opening: Callable[..., AbstractAsyncContextManager[Runtime | None]]
         opening = partial(open_work, front) if isinstance(front, Intake) else _turns(self, front)
-        told = self._told if around is None else around.on_failure
+        on_failure = self._on_failure if around is None else around.on_failure
         if around is not None:
             transport = media = around.transport
             provided = (*around.provided, *provided)
@@ -389,7 +389,7 @@ class Bot(Router):
                     open_failures(
                         self._on_error,
                         self._place,
-                        told,
+                        on_failure,
                         tracebacks=develops or front.settings.log_tracebacks,
                     ) as failures,
                     opened_transports(transport, media),
@@ -650,7 +650,7 @@ def within(bot: Bot, around: Surroundings) -> Generator[None]:
 
 def tell_failures(bot: Bot, to: OnFailure) -> None:
     """Call `to` with each failure at once, in addition to the author's hook."""
-    bot._told = to  # pyright: ignore[reportPrivateUsage]
+    bot._on_failure = to  # pyright: ignore[reportPrivateUsage]
 
 
 @final

@@ -64,7 +64,7 @@ _BELOW: Final = ("trio.abc.Instrument", "trio.async_generator_errors", "trio.ser
 """Loggers of libraries. Without `GuardedLogger`, a handler's exception at these loggers would end `trio.run`,
 or a transaction of the store.
 """
-_told: Final[set[tuple[str, int]]] = set()
+_warned: Final[set[tuple[str, int]]] = set()
 
 
 def open_logs() -> None:
@@ -129,9 +129,9 @@ def _tell(error: BaseException) -> None:
     frames = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
     ours = (__file__, logging.__file__)
     place = next((frame for frame in frames if frame[0] not in ours), frames[-1])
-    if place in _told:
+    if place in _warned:
         return
-    _told.add(place)
+    _warned.add(place)
     with suppress(Exception):  # stderr may be closed
         text = f"triobot: a log handler failed with {kind} at {place[0]}:{place[1]}: its lines are lost"
         sys.stderr.write(f"{text}\n")
@@ -146,14 +146,14 @@ class Whose:
         conversation: number of the conversation, as for ``triobot journal``.
         operation: id of the operation that the task performs; None between two operations.
         place: the conversation's chat or room.
-        told: name of the place in messages, such as ``chat 1001``.
+        name: name of the place in messages, such as ``chat 1001``.
     """
 
     conversation: int
     route: str
     operation: str | None
     place: ChatId
-    told: str
+    name: str
 
 
 T = TypeVar("T")
@@ -198,7 +198,7 @@ class Speaker:
         text = self._cover(text)
         if whose is not None:
             number = str(whose.place)
-            text = text.replace(whose.told, f"{whose.told.partition(' ')[0]} {self.digest(number)}")
+            text = text.replace(whose.name, f"{whose.name.partition(' ')[0]} {self.digest(number)}")
             if len(number) >= _SHORT:
                 text = re.sub(rf"(?<![0-9]){re.escape(number)}(?![0-9])", self.digest(number), text)
         return _NAMED.sub(lambda found: f"{found[1]} {self.digest(found[2])}", text)
@@ -275,7 +275,7 @@ class JsonFormatter(logging.Formatter):
         # If the line's bot is unknown, remove the secrets of all bots.
         for one in [voice] if voice is not None else _voices:
             text = one.cleared(text, whose)
-        told: dict[str, object] = {
+        entry: dict[str, object] = {
             "time": _moment(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -288,11 +288,11 @@ class JsonFormatter(logging.Formatter):
         }
         error = None if record.exc_info is None else record.exc_info[1]
         if error is not None:
-            told["exception"] = structured(error)
+            entry["exception"] = structured(error)
         if record.stack_info:
             places = (line.strip() for line in record.stack_info.splitlines())
-            told["stack"] = [line for line in places if line.startswith("File ")]  # without the source lines
-        return json.dumps(told, separators=(",", ":"))
+            entry["stack"] = [line for line in places if line.startswith("File ")]  # without the source lines
+        return json.dumps(entry, separators=(",", ":"))
 
 
 def _named_bot(voice: Speaker | None) -> dict[str, str]:
@@ -309,7 +309,7 @@ def structured(error: BaseException, depth: int = 0) -> dict[str, object]:
     """Return an exception's type, frames and causes as JSON values, without its text."""
     kind = type(error)
     module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-    told: dict[str, object] = {
+    entry: dict[str, object] = {
         "type": f"{module}{kind.__qualname__}",
         "frames": [
             {"file": frame.filename, "line": frame.lineno, "function": frame.name}
@@ -317,13 +317,13 @@ def structured(error: BaseException, depth: int = 0) -> dict[str, object]:
         ],
     }
     if depth >= _MOST_CAUSES:
-        return told
+        return entry
     if isinstance(error, BaseExceptionGroup):
         inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
-        told["exceptions"] = [structured(one, depth + 1) for one in inner]
+        entry["exceptions"] = [structured(one, depth + 1) for one in inner]
     cause = (
         error.__context__ if error.__cause__ is None and not error.__suppress_context__ else error.__cause__
     )
     if cause is not None:
-        told["cause"] = structured(cause, depth + 1)
-    return told
+        entry["cause"] = structured(cause, depth + 1)
+    return entry

@@ -184,12 +184,12 @@ class Standby:
         Raises:
             ConfigError, StoreError: the store can't be used at all.
         """
-        begun = told = away = False
+        begun = reported = away = False
 
         def tell() -> None:
-            nonlocal told
-            if not told:
-                told = True
+            nonlocal reported
+            if not reported:
+                reported = True
                 task_status.started()
 
         while not self._stop.is_set():

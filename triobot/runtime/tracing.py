@@ -110,12 +110,12 @@ class Tracing:
 
         async def take(content_type: str, body: bytes, event: Event | None = None) -> Outcome:
             came = contexts.attach(contexts.set_value(_CAME, [time.time_ns()]))
-            told = "cut"
+            result = "cut"
             try:
                 outcome = await accept(content_type, body, event)
-                told = outcome if isinstance(outcome, str) else type(outcome).__name__
+                result = outcome if isinstance(outcome, str) else type(outcome).__name__
             finally:
-                self._came(cast("list[Any]", contexts.get_value(_CAME)), told)
+                self._came(cast("list[Any]", contexts.get_value(_CAME)), result)
                 contexts.detach(came)
             return outcome
 

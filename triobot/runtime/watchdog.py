@@ -84,10 +84,10 @@ def telling_delays() -> Generator[Callable[[float], None]]:
     def say(began: float, what: str) -> None:
         log.warning("the stop has lasted for %.0f s, and %s", time.monotonic() - began, what)
 
-    def tell(began: float, told: threading.Event) -> None:
-        if told.is_set():
+    def tell(began: float, reported: threading.Event) -> None:
+        if reported.is_set():
             return
-        told.set()
+        reported.set()
         held_up = ", ".join(dict.fromkeys(_waited_for(block, block)))
         say(began, f"waits for {held_up}" if held_up else "is not held up by the bot's own code")
 
@@ -95,13 +95,13 @@ def telling_delays() -> Generator[Callable[[float], None]]:
         began, pause = time.monotonic(), grace + STILL_AFTER
         with suppress(trio.RunFinishedError):
             while not over.wait(pause):
-                told, pause = threading.Event(), DELAY
-                loop.run_sync_soon(partial(tell, began, told))
-                if told.wait(STILL_AFTER) or over.is_set():
+                reported, pause = threading.Event(), DELAY
+                loop.run_sync_soon(partial(tell, began, reported))
+                if reported.wait(STILL_AFTER) or over.is_set():
                     continue
                 # Code that computes without awaiting blocks the loop, which then can't run `tell`.
                 if held_up := _at_work(sys._current_frames().get(thread)):  # pyright: ignore[reportPrivateUsage]
-                    told.set()
+                    reported.set()
                     say(began, f"waits for {held_up}, which neither returns nor awaits")
 
     def begin(grace: float) -> None:
@@ -196,7 +196,7 @@ def _keep_asking(
         pause = still_after if at_rest else still_after / _ASKED
         if at_rest:
             continue
-        alive, asked, told = threading.Event(), time.monotonic(), 0.0
+        alive, asked, reported = threading.Event(), time.monotonic(), 0.0
         try:
             loop.run_sync_soon(alive.set)
         except trio.RunFinishedError:
@@ -206,11 +206,11 @@ def _keep_asking(
             if is_at_breakpoint(frame):
                 asked = time.monotonic()
             still = time.monotonic() - asked
-            if still >= max(still_after, min(2 * told, told + DELAY) if HEARD else 2 * told):
-                told = still
+            if still >= max(still_after, min(2 * reported, reported + DELAY) if HEARD else 2 * reported):
+                reported = still
                 stop = "; the stop waits, too" if HEARD else ""
                 log.error("every chat has waited for %.1f s: %s%s", still, _why(frame), stop)
-        if told and not over.is_set():
+        if reported and not over.is_set():
             log.warning("the loop goes on after %.1f s", time.monotonic() - asked)
 
 

@@ -33,7 +33,7 @@ from ..conversations.conversation import Services
 from ..conversations.data import Speech
 from ..conversations.dispatcher import Dispatcher
 from ..conversations.inspection.portrait import whose
-from ..conversations.jobs import SETTING, JobClock, read_known, run_later, told_of
+from ..conversations.jobs import SETTING, JobClock, jobs_view, read_known, run_later
 from ..conversations.notices import Notify
 from ..conversations.revival.code import Code
 from ..conversations.revival.stored import begun_journal
@@ -365,7 +365,7 @@ async def _about_jobs(
     if question["ask"] == "jobs.run":
         name = str(question["name"])
         await (run_later(store, clock.now(), name) if jobs is None else jobs.run_now(name))
-    return told_of(read_known(await store.setting(SETTING)))
+    return jobs_view(read_known(await store.setting(SETTING)))
 
 
 def _admin_of(store: Store, clock: WallClock) -> PaymentsAdmin:
@@ -750,7 +750,7 @@ def _whose(running: Container[object], task: trio.lowlevel.Task) -> Whose | None
         conversation.facts.route.name,
         operation,
         conversation.facts.chat_id,
-        conversation.facts.told_place,
+        conversation.facts.place_name,
     )
 
 

@@ -49,7 +49,7 @@ def is_chat(place: ChatId) -> bool:
     return -MOST_CHATS < place < MOST_CHATS
 
 
-def told(place: ChatId, room: tuple[str, str] | None = None) -> str:
+def place_name(place: ChatId, room: tuple[str, str] | None = None) -> str:
     """Return the name of a place for errors, logs and tables.
 
     Args:

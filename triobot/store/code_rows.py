@@ -74,11 +74,11 @@ class CodeTables:
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
             write.sites,
         )
-        if (told := write.deployed) is not None:
+        if (deployed := write.deployed) is not None:
             self._sql.execute(
                 "INSERT INTO deployed (at, build, seq, sources) VALUES (?, ?, ?, ?)"
                 " ON CONFLICT (at) DO UPDATE SET build = excluded.build, sources = excluded.sources",
-                (told.at, told.build, seq, json.dumps(told.sources)),
+                (deployed.at, deployed.build, seq, json.dumps(deployed.sources)),
             )
             self._sweep(seq)
 

@@ -139,10 +139,10 @@ def machine_boot() -> str | None:
 
 def _boot_of_macos() -> str | None:
     ask = getattr(ctypes.CDLL(None), "sysctlbyname", None)
-    told, length = ctypes.create_string_buffer(64), ctypes.c_size_t(64)
-    if ask is None or ask(b"kern.bootsessionuuid", told, ctypes.byref(length), None, ctypes.c_size_t(0)):
+    identity, length = ctypes.create_string_buffer(64), ctypes.c_size_t(64)
+    if ask is None or ask(b"kern.bootsessionuuid", identity, ctypes.byref(length), None, ctypes.c_size_t(0)):
         return None
-    return told.value.decode("ascii", "replace") or None
+    return identity.value.decode("ascii", "replace") or None
 
 
 def check_filesystem(database: Path) -> None:

@@ -72,8 +72,8 @@ class Notes:
 
     def answered_left(self) -> list[str]:
         """Return the keys of the answered deliveries that the file names."""
-        told = read_at(self._fd, SLOT * _LINES, SLOT)
-        lines = (told[at : at + SLOT].rstrip(b"\0") for at in range(0, len(told), SLOT))
+        data = read_at(self._fd, SLOT * _LINES, SLOT)
+        lines = (data[at : at + SLOT].rstrip(b"\0") for at in range(0, len(data), SLOT))
         return [line.decode("utf-8", "replace") for line in lines if line]
 
     def at_work_left(self) -> tuple[int, ...]:
@@ -91,9 +91,9 @@ class Notes:
         return [seq for seq in numbers[_RUN + 1 :] if seq] if numbers[_RUN : _RUN + 1] == (run,) else []
 
     def _read_numbers(self) -> tuple[int, ...]:
-        told = read_at(self._fd, _COUNT * _NUMBER.size, _NUMBERS)
-        whole = len(told) // _NUMBER.size * _NUMBER.size
-        return tuple([number for (number,) in _NUMBER.iter_unpack(told[:whole])])
+        data = read_at(self._fd, _COUNT * _NUMBER.size, _NUMBERS)
+        whole = len(data) // _NUMBER.size * _NUMBER.size
+        return tuple([number for (number,) in _NUMBER.iter_unpack(data[:whole])])
 
     def run_left(self) -> int:
         """Return the number of the process that wrote the last notes; 0 if no process has used this file."""

@@ -371,10 +371,10 @@ class Store(_Reads):
         JournalConflictError.
         """
         check_chat(chat_id)
-        told = await self._writer.do(AskedJob(lambda tables: tables.forget(chat_id), writes=True))
+        forgotten = await self._writer.do(AskedJob(lambda tables: tables.forget(chat_id), writes=True))
         self._notes.drop([key for key in self._notes.noted() if names_chat(key, chat_id)], ())
         await self._writer.erase_log()
-        return told
+        return forgotten
 
     async def backup(self, path: Path) -> None:
         """Copy the store into a new file, while other tasks go on writing.

@@ -75,7 +75,7 @@ class Advice(trio.abc.Instrument):
     """Logs each warning once for each line of the author's code."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[str, str]] = set()
+        self._shown_habits: set[tuple[str, str]] = set()
 
     def hear(self, notice: Notice) -> None:
         """Log a warning if the dispatcher's notice hints at a mistake, such as a dropped signal."""
@@ -150,8 +150,8 @@ class Advice(trio.abc.Instrument):
 
     def tell(self, habit: str, line: str, words: str) -> None:
         """Log a warning, unless the same warning was logged for this line before."""
-        if (habit, line) not in self._told:
-            self._told.add((habit, line))
+        if (habit, line) not in self._shown_habits:
+            self._shown_habits.add((habit, line))
             log.warning("%s: %s", line, words)
 
 

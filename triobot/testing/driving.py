@@ -25,7 +25,7 @@ from ..emulator.faults import FaultPlan, Switches
 from ..emulator.person import App, AppError, InsideControl, Person
 from ..emulator.pusher import PushSettings
 from ..emulator.server import make_app, make_exchange
-from ..emulator.telling import told_chat
+from ..emulator.telling import describe_chat
 from ..emulator.views import view_user
 from ..emulator.world import ImpossibleActError, World
 from ..errors import NondeterminismError
@@ -200,7 +200,7 @@ class DrivenWorld:
         await trio.lowlevel.checkpoint()
         world, shown = self.exchange.world, list[str]()
         for person in self._people:
-            lines = [*told_chat(world, world.chat(person.chat_id))][-_NEWEST:]
+            lines = [*describe_chat(world, world.chat(person.chat_id))][-_NEWEST:]
             shown += [f"--- {person.name}, chat {person.chat_id}", *(lines or ["(nothing)"])]
         return "\n".join(shown)
 
@@ -364,7 +364,7 @@ async def _fail(error: NondeterminismError) -> None:
 
 
 def _words(route: str, divergence: Divergence, world: World) -> str:
-    shown = "\n".join(line for chat in world.chats() for line in told_chat(world, chat))
+    shown = "\n".join(line for chat in world.chats() for line in describe_chat(world, chat))
     if (forgotten := re.search(r"<coroutine object ([\w.]+)", shown)) is not None:
         return f"{divergence.line}: a text shows a coroutine: write await in front of {forgotten[1]}()"
     return f"conversation {route} at {divergence.line} doesn't repeat itself: {divergence.what}; {RULE}"

@@ -345,11 +345,11 @@ async def _served(app: QuartTrio) -> AsyncGenerator[None]:
     """
     # The application's own test_app() isn't used: a cancelled or failed test_app() corrupts Trio's nurseries.
     asked, heard = trio.open_memory_channel[Message](2)
-    said, told = trio.open_memory_channel[Message](4)
+    said, answers = trio.open_memory_channel[Message](4)
 
     async def settled(what: str) -> None:
         await asked.send({"type": f"lifespan.{what}"})
-        if (answer := await told.receive())["type"] != f"lifespan.{what}.complete":
+        if (answer := await answers.receive())["type"] != f"lifespan.{what}.complete":
             raise ConfigError(f"the application's {what} failed: {answer.get('message', '')}")
 
     front = cast("Callable[[object, object, object], Awaitable[None]]", app)

@@ -36,7 +36,7 @@ from ..emulator.chats import ChatMessage, PlatformChat
 from ..emulator.exchange import Exchange
 from ..emulator.faults import EventFault, Fault
 from ..emulator.person import AppError, Person
-from ..emulator.telling import told_chat
+from ..emulator.telling import describe_chat
 from ..emulator.world import ImpossibleActError
 from ..runtime.bot import Bot
 from ..seams.resources import Provided
@@ -286,7 +286,7 @@ def words_of(bot: Bot) -> Sequence[str]:
 async def _shown(world: DrivenWorld, groups: Sequence[ChatId]) -> str:
     """Return the transcripts of all private chats and of `groups`, as one text."""
     platform = world.exchange.world
-    lines = (line for group in groups for line in told_chat(platform, platform.chat(group)))
+    lines = (line for group in groups for line in describe_chat(platform, platform.chat(group)))
     return "\n".join((await world.transcript(), *lines))
 
 
@@ -424,12 +424,12 @@ def impulse(chat: PlatformChat, chance: random.Random, *, invoice: bool, words: 
     if invoice and chance.random() < 0.5:
         return _paying(None, chance)
     entries = list(chat.entries.values())[-20:]
-    told = [entry for entry in entries if entry.author is None and not entry.deleted]
-    offered = [entry for entry in told if entry.form is not None or any(entry.buttons())]
+    from_bot = [entry for entry in entries if entry.author is None and not entry.deleted]
+    offered = [entry for entry in from_bot if entry.form is not None or any(entry.buttons())]
     newest = entries[-1] if entries else None
-    wanted = _WANTED.get(str(newest.content), "") if newest is not None and newest in told else ""
+    wanted = _WANTED.get(str(newest.content), "") if newest is not None and newest in from_bot else ""
     # A person whom the bot asked for a text seldom presses older buttons.
-    at_hand = newest not in told or wanted in _PRESSED or newest in offered[-1:]
+    at_hand = newest not in from_bot or wanted in _PRESSED or newest in offered[-1:]
     if offered and chance.random() < (0.8 if at_hand else 0.2):
         # Choose mostly the newest message with buttons, sometimes an older message, whose buttons should be
         # gone.
@@ -442,7 +442,7 @@ def impulse(chat: PlatformChat, chance: random.Random, *, invoice: bool, words: 
             return _pressing(chance.choice(keys))
     # A question may still be open although the newest message isn't the bot's. A person who was asked a
     # question seldom gives up.
-    is_asked = any(entry in told for entry in entries[-_LOOKS_BACK:])
+    is_asked = any(entry in from_bot for entry in entries[-_LOOKS_BACK:])
     if words and chance.random() < (_GIVES_UP if is_asked else 0.5):
         return _saying(chance.choice(words))
     return _saying(_content(chance, wanted))

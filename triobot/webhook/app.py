@@ -159,7 +159,7 @@ class _Passage:
         self._answer: answers.Response | None = None
         self._closes = self._body_first = False
         self._linger = 0.0
-        self._told: Callable[[bool], None] | None = None
+        self._on_written: Callable[[bool], None] | None = None
 
     # --- between the server and Quart
 
@@ -232,12 +232,12 @@ class _Passage:
             self._until_over.set()
 
     def end(self) -> None:
-        """Call the endpoint's `told` with True if the answer was written while the sender was
+        """Call the endpoint's `on_written` with True if the answer was written while the sender was
         connected, else with False.
         """
         self._let_go()
-        if self._told is not None:
-            self._told(self._written and self._stayed)
+        if self._on_written is not None:
+            self._on_written(self._written and self._stayed)
 
     # --- for the endpoint
 
@@ -257,11 +257,11 @@ class _Passage:
     def has_left(self) -> bool:
         return self._left
 
-    async def answer(self, answer: answers.Response, told: Callable[[bool], None]) -> None:
+    async def answer(self, answer: answers.Response, on_written: Callable[[bool], None]) -> None:
         """See `RequestExchange`. Quart writes the answer after the view returns; `receive` detects a
         disconnect.
         """
-        self._answer, self._told = answer, told
+        self._answer, self._on_written = answer, on_written
 
     async def refuse(
         self, answer: answers.Response, *, unread: bool, linger: float, body_first: bool = False

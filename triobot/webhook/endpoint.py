@@ -141,7 +141,7 @@ class Endpoint:
                     # Wait until the proxy has timed out, and has sent the request to another process, which
                     # may be able to write. The proxy would pass an earlier refusal on to the sender.
                     await trio.sleep_until(came + LEFT_AFTER)
-            await exchange.answer(self._answer_to(outcome), partial(self._told, outcome))
+            await exchange.answer(self._answer_to(outcome), partial(self._note_written, outcome))
         else:
             await self._cut_short(exchange, reading, framing)
 
@@ -169,7 +169,7 @@ class Endpoint:
             case _ as never:
                 assert_never(never)
 
-    def _told(self, outcome: Outcome, answered: bool) -> None:
+    def _note_written(self, outcome: Outcome, answered: bool) -> None:
         if isinstance(outcome, EventStored):
             if answered:
                 self._inbox.answered(outcome)

@@ -32,11 +32,11 @@ class RequestExchange(Protocol):
         """Return whether the sender is known to have disconnected."""
         ...
 
-    async def answer(self, answer: Response, told: Callable[[bool], None]) -> None:
+    async def answer(self, answer: Response, on_written: Callable[[bool], None]) -> None:
         """Send an answer; called after `read`.
 
         Args:
-            told: called with True if the sender was connected when the kernel got the answer, else with
+            on_written: called with True if the sender was connected when the kernel got the answer, else with
                 False.
         """
         ...

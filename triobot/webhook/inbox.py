@@ -182,7 +182,7 @@ class Inbox:
         self.early: StoreEarly | None = None
         self.deliver = deliver
         self._half_full = False
-        self._told: dict[str, tuple[float, int]] = {}
+        self._reported: dict[str, tuple[float, int]] = {}
         # Deliveries being stored, by key; the value is None unless a delivery with the same key waits.
         self._coming: dict[str, _BeingStored | None] = {}
         self._failing = False
@@ -341,11 +341,11 @@ class Inbox:
 
     def _tell(self, kind: Literal["chat_refused", "request_unreadable"], what: str) -> None:
         """Raise an alarm and log it, at most once a minute: many such events must not fill the log."""
-        since, unsaid = self._told.get(kind, (-math.inf, 0))
+        since, unsaid = self._reported.get(kind, (-math.inf, 0))
         if trio.current_time() < since + _QUIET_SECONDS:
-            self._told[kind] = since, unsaid + 1
+            self._reported[kind] = since, unsaid + 1
             return
-        self._told[kind] = trio.current_time(), 0
+        self._reported[kind] = trio.current_time(), 0
         _log.warning("%s; and %d like it since the last such line", what, unsaid)
         self._raise(Alarm(kind, "inbox", text_of(kind, "")))
 

@@ -73,11 +73,11 @@ class _DirectExchange:
     def has_left(self) -> bool:
         return self._talk.has_left()
 
-    async def answer(self, answer: Response, told: Callable[[bool], None]) -> None:
+    async def answer(self, answer: Response, on_written: Callable[[bool], None]) -> None:
         """See `RequestExchange`. No task watches for a disconnect: a system call checks the socket."""
         stayed = not self._talk.has_left()
         await self._talk.answer(answer.status, answer.headers, answer.body)
-        told(stayed)
+        on_written(stayed)
 
     async def refuse(
         self, answer: Response, *, unread: bool, linger: float, body_first: bool = False

@@ -345,14 +345,14 @@ def _read_usual_text(content_type: str, body: bytes) -> Message[str] | None:
     try:
         pairs = [field.split("\1") for field in a2b_qp(quoted).decode().split("\0")]
         fields = dict(pairs)
-        chat, data, told = fields["chat_id"], fields["data"], fields["from"]
-        if len(pairs) != 4 or fields["type"] != "text" or "\\" in told or not _USUAL_CHAT.fullmatch(chat):
+        chat, data, raw = fields["chat_id"], fields["data"], fields["from"]
+        if len(pairs) != 4 or fields["type"] != "text" or "\\" in raw or not _USUAL_CHAT.fullmatch(chat):
             return None
-        sender, end = _scan_plain(told, 0)
+        sender, end = _scan_plain(raw, 0)
         id, name, user = sender["id"], sender["name"], sender["user"]
     except (ValueError, LookupError, TypeError, StopIteration, RecursionError):
         return None
-    if end != len(told) or type(id) is not int or not -_BEYOND < id < _BEYOND:
+    if end != len(raw) or type(id) is not int or not -_BEYOND < id < _BEYOND:
         return None
     if type(name) is not str or type(user) is not str:
         return None
@@ -651,8 +651,8 @@ def _refusal(
     operation: Operation[object], status: int, body: bytes, retry_after: float | None = None
 ) -> RefusedError:
     words, trace = _said(body)
-    for told in _private(operation):
-        words = words.replace(told, "...")
+    for text in _private(operation):
+        words = words.replace(text, "...")
     reason = _short(words, LONGEST_REASON)
     trace_id = _short(trace, LONGEST_TRACE_ID) or None
     if status == 400:
@@ -675,7 +675,7 @@ def _private(operation: Operation[object]) -> list[str]:
         if not field.repr:
             private.append(value)
     # Replacing texts of 1 to 3 characters would mutilate the platform's error text.
-    return [told for told in private if isinstance(told, str) and len(told) >= 4]
+    return [text for text in private if isinstance(text, str) and len(text) >= 4]
 
 
 def _said(body: bytes) -> tuple[str, str]:

@@ -199,7 +199,7 @@ def encode_event_data(event: Event) -> tuple[str, str]:
         case InvoiceCallback():
             return "invoiceCallback", compact_json({"invoiceId": event.invoice_id})
         case PayCallback():
-            told: dict[str, JsonValue] = {
+            fields: dict[str, JsonValue] = {
                 "ref_id": event.ref_id,
                 "message_id": event.message_id,
                 "status": event.status,
@@ -207,7 +207,7 @@ def encode_event_data(event: Event) -> tuple[str, str]:
                 "charge_url": event.charge_url,
             }
             return "payCallback", compact_json(
-                {key: value for key, value in told.items() if value is not None}
+                {key: value for key, value in fields.items() if value is not None}
             )
         case UnknownEvent():
             return event.type, event.data
@@ -264,10 +264,10 @@ def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None,
     if MENDED in data or (kind != "text" and quote(MENDED) in data):  # a form's values are quoted
         return _key_of_bytes(event, content_type, body)
     # This text equals the JSON of a list of the four values; the JSON encoder is slower.
-    told = f"[{event.chat_id},{_TEXT(kind)},{_TEXT(data)},{_sender_text(event.sender)}]"
+    text = f"[{event.chat_id},{_TEXT(kind)},{_TEXT(data)},{_sender_text(event.sender)}]"
     if BESIDE and (more := beside(event)):
-        told += compact_json(more)
-    return f"event:{event.chat_id}:{blake2b(told.encode(), digest_size=_KEY_BYTES).hexdigest()}", False
+        text += compact_json(more)
+    return f"event:{event.chat_id}:{blake2b(text.encode(), digest_size=_KEY_BYTES).hexdigest()}", False
 
 
 def _key_of_bytes(event: Event, content_type: str, body: bytes) -> tuple[str, bool]:

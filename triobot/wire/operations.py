@@ -51,7 +51,7 @@ from .rules import (
     is_optional,
     is_text,
 )
-from .traits import OUTSIDE, Traits, told
+from .traits import OUTSIDE, Traits, on_wire
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -105,7 +105,7 @@ class SendMessage(Operation[Sent]):
     traits: ClassVar[Traits] = Traits(read_sent, "chat", word="send")
 
     chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
-    content: Content = attrs.field(validator=_is_content, repr=False, metadata=told("type", "data"))
+    content: Content = attrs.field(validator=_is_content, repr=False, metadata=on_wire("type", "data"))
     reply_keyboard: ReplyKeyboard | None = None
     inline_keyboard: InlineKeyboard | None = None
     form: Form | None = attrs.field(default=None, validator=_are_below)
@@ -130,7 +130,7 @@ class EditMessage(Operation[None]):
     chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
     message_id: MessageId = attrs.field(converter=as_message_id)
     content: Content | None = attrs.field(
-        default=None, validator=_is_new_content, repr=False, metadata=told("data")
+        default=None, validator=_is_new_content, repr=False, metadata=on_wire("data")
     )
     inline_keyboard: InlineKeyboard | None = attrs.field(
         default=None, validator=is_optional(is_a(InlineKeyboard))
@@ -165,7 +165,7 @@ class SendAction(Operation[None]):
     traits: ClassVar[Traits] = Traits(read_nothing, "action", repeat="freely", late=False)
 
     chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
-    action: Literal["typing"] = attrs.field(default="typing", metadata=told("type"))
+    action: Literal["typing"] = attrs.field(default="typing", metadata=on_wire("type"))
 
     def __attrs_post_init__(self) -> None:
         check_word("action", self.action, "typing")
@@ -203,9 +203,9 @@ class Upload(Operation[Descriptor]):
     traits: ClassVar[Traits] = Traits(read_descriptor, repeat="freely")
 
     kind: MediaKind = attrs.field(
-        validator=is_one_of("image", "video", "audio", "voice", "file"), metadata=told(*MEDIA)
+        validator=is_one_of("image", "video", "audio", "voice", "file"), metadata=on_wire(*MEDIA)
     )
-    source: LocalFile | Blob = attrs.field(validator=is_a(LocalFile, Blob), metadata=told())
+    source: LocalFile | Blob = attrs.field(validator=is_a(LocalFile, Blob), metadata=on_wire())
     reply_keyboard: ReplyKeyboard | None = attrs.field(
         default=None, validator=is_optional(is_a(ReplyKeyboard))
     )
@@ -265,7 +265,7 @@ class VerifyInvoice(Operation[PaymentState]):
     traits: ClassVar[Traits] = Traits(read_payment_state, "invoice", "invoice_id", "never", money=True)
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
-    invoice_id: InvoiceId = attrs.field(converter=as_invoice_id, metadata=told("ref_id"))
+    invoice_id: InvoiceId = attrs.field(converter=as_invoice_id, metadata=on_wire("ref_id"))
 
 
 @final
@@ -277,7 +277,7 @@ class InquireInvoice(Operation[PaymentState]):
     traits: ClassVar[Traits] = Traits(read_payment_state, "invoice", "invoice_id", "freely", money=True)
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
-    invoice_id: InvoiceId = attrs.field(converter=as_invoice_id, metadata=told("ref_id"))
+    invoice_id: InvoiceId = attrs.field(converter=as_invoice_id, metadata=on_wire("ref_id"))
 
 
 @final

@@ -18,7 +18,7 @@ Lane: TypeAlias = Literal["chat", "action", "answer", "invoice", "payment"]
 Repeat: TypeAlias = Literal["freely", "as chosen", "never"]
 ReadResult: TypeAlias = "Callable[[Any, JsonValue, bytes], Any]"
 
-_TOLD: Final = "told"
+_ON_WIRE: Final = "on_wire"
 OUTSIDE: Final[Mapping[str, object]] = {"outside": True}
 """Metadata of a field that the interface doesn't list."""
 
@@ -52,15 +52,15 @@ class Traits:
     word: str = ""
 
 
-def told(*names: str) -> Mapping[str, object]:
+def on_wire(*names: str) -> Mapping[str, object]:
     """Return metadata for an attrs field that contain the field's names on the wire."""
-    return {_TOLD: names}
+    return {_ON_WIRE: names}
 
 
 def names_of(kind: type[object]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield an operation class's field names in the interface's order, each with its names on the wire."""
     for field in attrs.fields(cast("Any", kind)):
-        yield field.name, field.metadata.get(_TOLD, (field.name,))
+        yield field.name, field.metadata.get(_ON_WIRE, (field.name,))
 
 
 def promised(kind: type[object]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from ...errors import StoreFullError
 from ...seams.inbox import Arrival, InboxRow, OverQuota, Quota
 from ...seams.journals import ConversationRow, ParkConversation
 from ...seams.money import Captured, MovePayment
-from ...seams.rooms import told
+from ...seams.rooms import place_name
 from ...seams.writes import Write
 from ...store import Store
 from ...wire.events import Event, Sender
@@ -206,7 +206,7 @@ async def put_in(
     """
     accepted = await store.accept(arrival, quota=_QUOTA, also=also, on_commit=on_commit)
     if isinstance(accepted, OverQuota):
-        whose = "altogether" if accepted.whole else f"in {told(arrival.chat_id)}"
+        whose = "altogether" if accepted.whole else f"in {place_name(arrival.chat_id)}"
         raise StoreFullError(f"the {what} was not stored: too much waits {whose}; repeat it later")
     return accepted if isinstance(accepted, InboxRow) else None
 

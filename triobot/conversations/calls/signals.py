@@ -220,8 +220,8 @@ def signal_arrival(
     if value is None:
         raise LocalProtocolError("value", "must be a value: None is what a filter doesn't take")
     whole = None if key is None else f"signal:{chat_id}:{key}"
-    kind, told = (SIGNAL, value) if room is None else (ROOM_SIGNAL, (*room, value))
-    return Arrival(chat_id, None, now, kind, recordable(told).encode(), whole, once=key is not None)
+    kind, body = (SIGNAL, value) if room is None else (ROOM_SIGNAL, (*room, value))
+    return Arrival(chat_id, None, now, kind, recordable(body).encode(), whole, once=key is not None)
 
 
 def room_of(event: object) -> RoomName | None:
@@ -238,13 +238,13 @@ def stored_event(row: InboxRow) -> Event | None:
     try:
         if kind not in (CALL, SIGNAL, ROOM_SIGNAL):
             return decode_event(kind, row.body)
-        told, room = decode_value(row.body.decode()), None
+        decoded, room = decode_value(row.body.decode()), None
     except (ProtocolError, RecordError, UnicodeDecodeError):
         return None
     if kind == ROOM_SIGNAL:
-        name, key, told = cast("tuple[str, str, object]", told)
+        name, key, decoded = cast("tuple[str, str, object]", decoded)
         room = name, key
     # The wire's type `Event` has no calls and signals; only filters that are made for signals read them.
     if kind == CALL:
-        return cast("Event | None", asked_of(told))
-    return cast("Event", Signal(row.chat_id, told, None, room))
+        return cast("Event | None", asked_of(decoded))
+    return cast("Event", Signal(row.chat_id, decoded, None, room))

@@ -14,7 +14,7 @@ import trio
 
 from ...engine import Run, Scope
 from ...engine.core import Branch
-from ...seams.rooms import is_chat, told
+from ...seams.rooms import is_chat, place_name
 from ...wire.events import Event, Message
 from ..calls.signals import room_of
 from ..chat_actor import ChatActor
@@ -79,7 +79,7 @@ def _room(actor: ChatActor) -> str:
         queued.event for queued in actor.mailbox.waiting
     ]
     names = (room_of(event) for event in events)
-    return next((" ".join(filter(None, name)) for name in names if name), told(actor.chat_id))
+    return next((" ".join(filter(None, name)) for name in names if name), place_name(actor.chat_id))
 
 
 def _conversation(conversation: Conversation) -> Portrait:

@@ -160,8 +160,8 @@ def difference(recorded: ReplayState, now: ReplayState) -> str | None:
         if spot.variables != before.variables:
             names = dict.fromkeys((*before.variables, *spot.variables))
             others = (name for name in names if before.variables.get(name) != spot.variables.get(name))
-            told = ", ".join(name.rpartition(" ")[2] for name in others)
-            return f"variables hold something else than before: {told}"
+            listed = ", ".join(name.rpartition(" ")[2] for name in others)
+            return f"variables hold something else than before: {listed}"
     return None
 
 

@@ -158,9 +158,9 @@ def part_of(kind: Any, node: JsonValue) -> object:
         kind = kind.__supertype__ if isinstance(kind, NewType) else get_args(kind)[0]
     shape, parts = get_origin(kind) or kind, get_args(kind)
     if shape is Literal:
-        return _told_by(parts, node)
+        return _first_with(parts, node)
     if shape in (Union, UnionType):
-        return _told_by(_each(parts, node), node)
+        return _first_with(_each(parts, node), node)
     if shape in (Any, object) or (shape in _SCALARS and type(node) is shape):
         return node
     if shape is float and type(node) is int:
@@ -170,7 +170,7 @@ def part_of(kind: Any, node: JsonValue) -> object:
     shape = cast("type[Any]", shape)
     if issubclass(shape, enum.Enum):
         with suppress(ValueError):
-            return _told_by(shape, node)
+            return _first_with(shape, node)
         return cast("object", shape.__members__[cast("str", node)])
     if isinstance(node, str) and shape in _MOMENTS:
         return shape.fromisoformat(node)
@@ -187,7 +187,7 @@ def part_of(kind: Any, node: JsonValue) -> object:
     raise TypeError(kind)
 
 
-def _told_by(values: Iterable[object], node: JsonValue) -> object:
+def _first_with(values: Iterable[object], node: JsonValue) -> object:
     """Return the first of the values that has the JSON `node`."""
     for value in values:
         if compact_json(_plain(value)) == compact_json(node):

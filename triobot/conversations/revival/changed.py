@@ -15,7 +15,7 @@ from ...engine.core import Operation as OpenOperation
 from ...engine.records import START, Id, time_of
 from ...exact.sites import Sites
 from ...exact.sources import Source, read_source
-from ...exact.verdicts import NO_OPTION, Comparison, Judge, Told
+from ...exact.verdicts import NO_OPTION, Comparison, Judge, Side
 from ...seams.journals import ConversationRow, StoredCode
 from ...wire.events import Event
 from ...wire.operations import Operation
@@ -72,10 +72,10 @@ class Changed:
 
     def parting(self, record: Record, op: OpenOperation) -> str | None:
         """Compare a record with the current code's operation `op`; return the difference, or None."""
-        recorded = Told(record[2], record[3], record[4], sites_of(record))
+        recorded = Side(record[2], record[3], record[4], sites_of(record))
         sent = self._sent.pop(op.id, None)
         print_of = None if sent is None or not hasattr(sent, "content") else prints_of(sent)
-        found = self.judge.compare(time_of(record), recorded, told_of(op), print_of)
+        found = self.judge.compare(time_of(record), recorded, compared(op), print_of)
         return None if found is None else str(found)
 
     def part_at_option(self, option: object) -> str:
@@ -89,18 +89,18 @@ class Changed:
         """
         now = {op.id: op for op in operations}
         for id, rested in self.rests.items():
-            recorded = Told(id, rested.kind, "", rested.sites)
+            recorded = Side(id, rested.kind, "", rested.sites)
             if (op := now.get(id)) is None and self._row.unfinished and rested.kind == "within":
                 continue  # the last stored outcome has ended this operation, which has no record of its own
             at, op = self._row.updated_at, op or next(iter(operations), None)
-            found = self.judge.compare_standing(at, recorded, None if op is None else told_of(op))
+            found = self.judge.compare_standing(at, recorded, None if op is None else compared(op))
             if found is not None:
                 return str(found)
             self.again = (op is not None and note_shown(op, rested)) or self.again
         return None
 
 
-def told_of(op: OpenOperation) -> Told:
+def compared(op: OpenOperation) -> Side:
     """Convert an operation of the current code to the form that the judge compares."""
     sites = op.sites
-    return Told(op.id, op.kind, op.print, sites if isinstance(sites, list) else [sites] if sites else [])
+    return Side(op.id, op.kind, op.print, sites if isinstance(sites, list) else [sites] if sites else [])

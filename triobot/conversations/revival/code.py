@@ -98,8 +98,8 @@ class Code:
         """Number of the build; changes with the bot's code and its libraries."""
         if (known := len(self.sites.present)) != self._build[0]:
             here = {(name, digest) for digest, (name, _) in self._here.items()}
-            told = sorted(one for one in here if one[0] not in self._libraries)
-            shown = repr((told, sorted(self._libraries.items()), self._sourceless)).encode("utf-8", "replace")
+            own = sorted(one for one in here if one[0] not in self._libraries)
+            shown = repr((own, sorted(self._libraries.items()), self._sourceless)).encode("utf-8", "replace")
             self._build = known, int.from_bytes(blake2b(shown, digest_size=5).digest(), "big")
         return self._build[1]
 

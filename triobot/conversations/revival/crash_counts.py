@@ -36,7 +36,7 @@ from ...base.authors import came_by_signal, kind_of, split
 from ...errors import BreakdownError, StoreError
 from ...seams.inbox import InboxRow
 from ...seams.journals import ConversationRow, ParkConversation, TakeInHand
-from ...seams.rooms import is_chat, told
+from ...seams.rooms import is_chat, place_name
 from ...seams.writes import WORK_SLOTS, Consume, KeepRaw, PutSetting, Write
 from ...wire.ids import ChatId
 from ...wire.operations import SendMessage
@@ -259,8 +259,8 @@ class CrashCounts(trio.abc.Instrument):
         if times < CRASHES:
             return [PutSetting(ROUTING, f"{seq} {times}")]
         text = (
-            f"event {row.seq} of {told(row.chat_id)} was put away, since the program died each time its "
-            "filters looked at it: one of them doesn't return"
+            f"event {row.seq} of {place_name(row.chat_id)} was put away, since the program died each time "
+            "its filters looked at it: one of them doesn't return"
         )
         log.error("%s", text)
         self._services.raise_alarm(Alarm("crash_loop", str(row.seq), text))

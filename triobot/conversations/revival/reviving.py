@@ -27,7 +27,7 @@ from ...errors import NondeterminismError, RecordError, UnreadableRecordError
 from ...seams.inbox import InboxRow
 from ...seams.journals import ConversationRow, ParkConversation
 from ...seams.patience import await_store
-from ...seams.rooms import is_chat, told
+from ...seams.rooms import is_chat, place_name
 from ...seams.values import decode_value
 from ...wire.events import Event, Join
 from ..beginnings import DueStart, Replay
@@ -341,7 +341,7 @@ def unreadable(shared: Shared, row: InboxRow) -> None:
                 why = f"the bot has no room {cast('tuple[str, str, object]', asked)[0]!r}"
         except (RecordError, UnicodeDecodeError) as error:
             why = error.what if isinstance(error, UnreadableRecordError) else "it is no record"
-        text = f"{what} in {told(row.chat_id)} can't be read, and waits in the inbox ({row.seq}): {why}"
+        text = f"{what} in {place_name(row.chat_id)} can't be read, and waits in the inbox ({row.seq}): {why}"
         log.warning("%s", text)
         shared.services.raise_alarm(Alarm("signal_unreadable", what, text))
     else:

@@ -110,11 +110,11 @@ def open_run(
     if untold and same and not opening.args:
         return begun(route.name, time=now, seed=seed, codec=CODEC, jumped=jumped), value, None
     begins = partial(begun, route.name, time=now, seed=seed, codec=CODEC, jumped=jumped)
-    told: list[object] = [opening.event, opening.at, opening.interrupted]
+    values: list[object] = [opening.event, opening.at, opening.interrupted]
     try:
         if not same or opening.args:
-            told += [value, list(opening.args)]
-        record = begins(*told)
+            values += [value, list(opening.args)]
+        record = begins(*values)
         if not same:
             value = CODEC.value_of(record[3][3])
     except UnrecordableError as error:
@@ -125,7 +125,7 @@ def open_run(
 def tell(first: Record, event: Event, at: int) -> None:
     """Add the input to a first record without input; see `untold` in `open_run`."""
     if not first[3]:
-        first[3] = [CODEC.node_of(told) for told in (event, at, None)]
+        first[3] = [CODEC.node_of(one) for one in (event, at, None)]
 
 
 @reading("its beginning")
@@ -137,8 +137,8 @@ def read_opening(start: Record) -> StartedWith:
     """
     if not start[3]:
         raise UnreadableRecordError("what it was started with could not be written down")
-    told: list[Any] = [CODEC.value_of(node) for node in start[3]]
-    event, at, interrupted, *more = told
+    values: list[Any] = [CODEC.value_of(node) for node in start[3]]
+    event, at, interrupted, *more = values
     value, args = more or (event, ())
     return StartedWith(event, int(at), value, tuple(args), interrupted)
 
@@ -288,15 +288,15 @@ def read_stored(journal: Journal) -> Stored:
 @reading("its beginning")
 def _opening_of(stored: Stored, route: Route) -> Opening:
     check_journal(stored.records)
-    told = read_opening(stored.records[0])
-    call = asked_of(told.event)
+    given = read_opening(stored.records[0])
+    call = asked_of(given.event)
     row = stored.row
     if row.run > 1:  # another function has continued as this one
         place = Place.LIVE if row.sender_id is None else Place.SENDER
         place = Place.BESIDE if row.kind in ("aside", "job") else place
-        call = Call(row.chat_id, route.name, told.args, told.value, told.event.sender, row.key, place)
-    start = Start(route, told.value, call if isinstance(call, Call) else None, told.interrupted)
-    return start, Delivery(stored.row.id, told.event, told.at)
+        call = Call(row.chat_id, route.name, given.args, given.value, given.event.sender, row.key, place)
+    start = Start(route, given.value, call if isinstance(call, Call) else None, given.interrupted)
+    return start, Delivery(stored.row.id, given.event, given.at)
 
 
 # --- the operations at which a stored conversation waits
@@ -338,18 +338,18 @@ def write_rests(position: int, operations: Sequence[OpenOperation], last: object
         (op,) = operations
         if op.nature is EFFECT or (op.sites == last and type(op.id) is int and not _keys_of(op)):
             return None
-    told = [
+    rests = [
         f'[{op.id if type(op.id) is int else json.dumps(op.id)},"{op.kind}",{op.sites},"{_keys_of(op)}"]'
         for op in operations
         if op.sites
     ]
-    return f"[{position},[{','.join(told)}]]" if told else None
+    return f"[{position},[{','.join(rests)}]]" if rests else None
 
 
 def moved_rests(position: int, stored: Stored) -> str | None:
     """Encode the row's waiting operations again, for a new position in the journal."""
-    told = [attrs.astuple(one) for one in read_rests(stored.row, stored.records).values()]
-    return json.dumps((position, told)) if told else None
+    rests = [attrs.astuple(one) for one in read_rests(stored.row, stored.records).values()]
+    return json.dumps((position, rests)) if rests else None
 
 
 def _keys_of(op: OpenOperation) -> str:
@@ -381,13 +381,13 @@ def read_rests(row: ConversationRow, records: Sequence[Record]) -> Mapping[Id, R
     Raises:
         UnreadableRecordError: the row's entry can't be decoded.
     """
-    position, told = cast("tuple[int, list[tuple[Id, str, Any, str]]]", json.loads(row.rests or "[0,[]]"))
-    if not told or position != row.position:
+    position, rests = cast("tuple[int, list[tuple[Id, str, Any, str]]]", json.loads(row.rests or "[0,[]]"))
+    if not rests or position != row.position:
         last = next((one for one in reversed(records) if one[0] in TURNS), None)
         if row.unfinished or last is None or type(last[2]) is not int or len(sites := sites_of(last)) != 1:
             return {}
         return {last[2] + 1: Rested(last[2] + 1, "", sites)}
     return {
         id: Rested(id, kind, cast("list[int]", sites) if isinstance(sites, list) else [sites], keys)
-        for id, kind, sites, keys in told
+        for id, kind, sites, keys in rests
     }

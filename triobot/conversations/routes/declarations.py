@@ -56,7 +56,7 @@ class Hook:
     line: str
 
     @property
-    def told(self) -> str:
+    def title(self) -> str:
         """The hook's description in errors."""
         return f"{self.line}: @around {self.name}"
 

@@ -203,14 +203,14 @@ class Wait:
         given = self.ready.get(delivery.seq)
         if given is None:
             return LEFT
-        told = (delivery.event, delivery.seq, delivery.at)
+        delivered = (delivery.event, delivery.seq, delivery.at)
         match given[1]:
             case Taken(value):
-                return (*told, (value,))
+                return (*delivered, (value,))
             case Unfit():
-                return (*told, None)
+                return (*delivered, None)
             case Broken(error):
-                return (*told, None, CODEC.node_of_error(error))
+                return (*delivered, None, CODEC.node_of_error(error))
 
 
 @final

@@ -31,7 +31,7 @@ from ...errors import (
     StepError,
 )
 from ...seams.money import PaymentGoods
-from ...seams.rooms import is_chat, told
+from ...seams.rooms import is_chat, place_name
 from ...wire.ids import ChatId
 from ...wire.operations import Operation
 from ..services import Services
@@ -214,7 +214,7 @@ def report_filter(
     line = failing_line(error.__traceback__)
     failed = f"{kind_of(error)} at {line}{_hint(error)}"
     shown = error if services.tracebacks else None
-    log.error("filter %s failed on an event of %s: %s", name, told(chat_id), failed, exc_info=shown)
+    log.error("filter %s failed on an event of %s: %s", name, place_name(chat_id), failed, exc_info=shown)
     # One alarm for each line of code, because a conversation may make filters with changing names.
     services.raise_alarm(Alarm("filter_failed", line, f"a filter failed with {failed}; it took nothing"))
     services.on_failure(error, name, chat_id, "")

@@ -69,9 +69,9 @@ class Hooked:
             nonlocal called
             self.check()
             if trio.lowlevel.current_task() is not self.run.main.task:
-                raise ForeignTaskError(f"{hook.told}: await call() in the hook itself, not in a child")
+                raise ForeignTaskError(f"{hook.title}: await call() in the hook itself, not in a child")
             if called:
-                raise ConfigError(f"{hook.told}: call() twice; a hook runs what is within it once, or never")
+                raise ConfigError(f"{hook.title}: call() twice; a hook runs what is within it once, or never")
             called = True
             await self.call(depth + 1)
 
@@ -83,7 +83,7 @@ class Hooked:
             await hook.function(self.room, call)
             if asked and not called:
                 asked[0].close()  # closed, because it was never awaited
-                raise ConfigError(f"{hook.told}: call() is not awaited, so it does nothing: await it")
+                raise ConfigError(f"{hook.title}: call() is not awaited, so it does nothing: await it")
 
     async def _handle(self) -> None:
         error: BaseException | None = None

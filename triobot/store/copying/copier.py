@@ -33,7 +33,7 @@ from ..schema import COPIED, COPY_OF, MOVED, Copying, Stamp, drop_meta, file_of,
 from .ends import CopyEnd, identity_of, last_number, open_end
 from .tables import TABLES, CopiedTable, Row
 
-_TOLD_EVERY: Final = 100_000
+_REPORT_EVERY: Final = 100_000
 _PUT_SETTING: Final = "INSERT INTO settings (name, value) VALUES (?, ?)"
 _FACTS: Final = ("epoch", "epoch_at", "restored_at")
 
@@ -134,12 +134,12 @@ def _copy(source: CopyEnd, copy: CopyEnd, tell: Callable[[str], None]) -> int:
 
 
 def _copy_table(source: CopyEnd, copy: CopyEnd, table: CopiedTable, tell: Callable[[str], None]) -> None:
-    copied = told = 0
+    copied = reported = 0
     for page in _pages(source, table):
         copy.sql.executemany(table.insert, page)
         copied += len(page)
-        if copied - told >= _TOLD_EVERY:
-            told = copied
+        if copied - reported >= _REPORT_EVERY:
+            reported = copied
             tell(f"{table.name}: {copied:,} rows")
 
 

@@ -110,7 +110,7 @@ async def wait_free_postgres(place: str, *, taken: Callable[[], None]) -> None:
     """
     address = read_address(place)
     connection: Connection | None = None
-    away = told = False
+    away = warned = False
     try:
         connection = await ask(partial(_listen, address))
         while True:
@@ -119,8 +119,8 @@ async def wait_free_postgres(place: str, *, taken: Callable[[], None]) -> None:
                     connection = await ask(partial(_listen, address))
                 if not await ask(partial(_look, connection), connection):
                     return
-                if not told:
-                    told = True
+                if not warned:
+                    warned = True
                     taken()
                 away = False
                 with trio.move_on_after(LOOK_EVERY):

@@ -247,8 +247,8 @@ def risk_of(connection: Connection) -> str | None:
 
 
 def _facts_of(connection: Connection) -> ServerFacts:
-    told = connection.execute(FACTS).fetchone() or ()
-    facts: tuple[Any, ...] = (*told, connection.info.backend_pid)
+    row = connection.execute(FACTS).fetchone() or ()
+    facts: tuple[Any, ...] = (*row, connection.info.backend_pid)
     return ServerFacts(*facts)
 
 

@@ -81,8 +81,8 @@ def _state_folder() -> Path:
     Raises:
         RuntimeError: this user has no home.
     """
-    if told := os.environ.get("STATE_DIRECTORY"):  # set by systemd; the first of several folders
-        return Path(told.partition(":")[0])
+    if folders := os.environ.get("STATE_DIRECTORY"):  # set by systemd; the first of several folders
+        return Path(folders.partition(":")[0])
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "triobot"
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "triobot"

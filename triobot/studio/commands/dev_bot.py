@@ -138,8 +138,8 @@ def _tell_failure(said: int, error: Exception, name: str, chat_id: ChatId, refer
     causes = [one.__cause__ for one in leaves(error)]
     if reference and any(causes):
         words = [one and authors_words(one, variables=True)[:_LONGEST_WORDS] for one in causes]
-        told = {"what": "failure", "conversation": int(reference), "steps": words}
-        os.write(said, json.dumps(told).encode() + b"\n")
+        failure = {"what": "failure", "conversation": int(reference), "steps": words}
+        os.write(said, json.dumps(failure).encode() + b"\n")
 
 
 async def _run(bot: Bot, settings: Settings, said: int, clock: HurriedClock) -> None:

@@ -32,8 +32,8 @@ def main() -> None:
     with socket.socket(fileno=int(sys.argv[1])) as end, end.makefile("rwb") as line:
         asked: Mapping[str, Any] = json.loads(line.readline())
 
-        def say(told: JsonObject) -> None:
-            line.write(json.dumps(told, separators=(",", ":")).encode() + b"\n")
+        def say(report: JsonObject) -> None:
+            line.write(json.dumps(report, separators=(",", ":")).encode() + b"\n")
             line.flush()
 
         try:
@@ -48,35 +48,35 @@ def _let_in(bot: Bot, asked: Mapping[str, Any], say: Callable[[JsonObject], None
     def progress(part: float) -> None:
         say({"part": part})
 
-    told: JsonObject = {"failed": ""}
+    report: JsonObject = {"failed": ""}
     try:
         outcome = virtual.run(partial(simulate_until, found, bot, plan, progress=progress))
     except Exception as error:  # code that differs from its journal, or any error of a background task
-        told["failed"] = str(error) or type(error).__name__
+        report["failed"] = str(error) or type(error).__name__
     else:
         names = ("acts", "events", "messages", "faults", "routes", "kept", "broken")
-        told |= {name: getattr(outcome, name) for name in names}
-        told["never"] = cast("JsonValue", unseen(bot, outcome))
+        report |= {name: getattr(outcome, name) for name in names}
+        report["never"] = cast("JsonValue", unseen(bot, outcome))
     if found.promise is not None:
-        told["first"] = _told_first(found, found.promise)
-        told["journals"] = cast("JsonValue", found.journals)
-    say({**told, "again": again(asked["bot"], plan)})
+        report["first"] = _view_first(found, found.promise)
+        report["journals"] = cast("JsonValue", found.journals)
+    say({**report, "again": again(asked["bot"], plan)})
 
 
-def _told_first(found: FirstBroken, promise: BrokenPromise) -> JsonObject:
+def _view_first(found: FirstBroken, promise: BrokenPromise) -> JsonObject:
     """Describe the first broken promise, and the notch at which the conversation broke the promise."""
-    told: JsonObject = {"text": promise.text, "person": found.person, "notch": None}
-    told["kills"] = list[JsonValue](found.kills)
+    view: JsonObject = {"text": promise.text, "person": found.person, "notch": None}
+    view["kills"] = list[JsonValue](found.kills)
     if found.journals:
-        told |= {name: cast("JsonValue", found.journals[0][0][name]) for name in ("chat_id", "conversation")}
+        view |= {name: cast("JsonValue", found.journals[0][0][name]) for name in ("chat_id", "conversation")}
         records = read_exported(found.journals[0]).records
         times = [time_of(records[place]) for place in notch_starts(records)]
         if not found.person:  # for each notch, name the author of the last event before the notch
             wrote = [[who for at, who in found.events if at <= time][-1:] for time in times]
-            told["wrote"] = cast("JsonValue", wrote)
+            view["wrote"] = cast("JsonValue", wrote)
         if promise.at is not None:
-            told["notch"] = max(sum(time <= promise.at for time in times) - 1, 0)
-    return told
+            view["notch"] = max(sum(time <= promise.at for time in times) - 1, 0)
+    return view
 
 
 if __name__ == "__main__":

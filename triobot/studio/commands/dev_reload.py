@@ -27,7 +27,7 @@ from ..travel.twins import Twins
 
 Way: TypeAlias = Literal["wait", "end", "take"]
 
-_TOLD: Final = 5
+_MOST: Final = 5
 _READS: Final = 10.0
 """Limit in seconds for reading the journals after a save."""
 _TRIES: Final = 20.0
@@ -40,7 +40,7 @@ _SOONEST: Final = 0.1
 
 @final
 @attrs.define(eq=False)
-class LeaseGuard:
+class Parted:
     """A conversation that delays the reload.
 
     Attributes:
@@ -85,7 +85,7 @@ class HeldReload:
         self._exchange = exchange
         twins.may_take = self._may_take
         twins.why_not_take = self._why_not_now
-        self._held: list[LeaseGuard] = []
+        self._held: list[Parted] = []
         # Conversations that a person ordered to end. Some of these conversations end only in the next
         # process.
         self._ending: set[int] = set()
@@ -151,7 +151,7 @@ class HeldReload:
             raise TravelError(why, refused=True)
         held = self._find(instead.conversation)
         if held is None:
-            held = LeaseGuard(origin[0])
+            held = Parted(origin[0])
             self._held.append(held)
             self._at_once = True
             self._saved.set()
@@ -183,7 +183,7 @@ class HeldReload:
             return "more time has passed in the branch than for the bot: put the clock forward first"
         return None
 
-    def _find(self, conversation: int) -> LeaseGuard | None:
+    def _find(self, conversation: int) -> Parted | None:
         return next((held for held in self._held if held.conversation == conversation), None)
 
     def _chosen(self) -> None:
@@ -296,18 +296,18 @@ class HeldReload:
         self._hold([one for one in parts if one["conversation"] not in self._ending])
 
     def _say(self, fits: int, texts: Sequence[str], parts: Sequence[JsonObject]) -> None:
-        for one in parts[:_TOLD]:
+        for one in parts[:_MOST]:
             self._bot.say(f"the new code parts from chat {one['chat_id']} ({one['route']}) {worded(one)}")
-        if len(parts) > _TOLD:
-            self._bot.say(f"the new code parts from {len(parts) - _TOLD} conversations more")
+        if len(parts) > _MOST:
+            self._bot.say(f"the new code parts from {len(parts) - _MOST} conversations more")
         if fits and (texts or parts):
-            shown = [*texts[:_TOLD], *([f"{len(texts) - _TOLD} more"] if len(texts) > _TOLD else [])]
+            shown = [*texts[:_MOST], *([f"{len(texts) - _MOST} more"] if len(texts) > _MOST else [])]
             words = f" Reworded: {'; '.join(shown)}" if shown else ""
             self._bot.say(f"{fits} {'chat goes' if fits == 1 else 'chats go'} on.{words}")
 
     def _hold(self, parts: Sequence[JsonObject]) -> None:
         known = {held.conversation: held for held in self._held}
-        self._held = [known.get(cast("int", one["conversation"]), LeaseGuard(one)) for one in parts]
+        self._held = [known.get(cast("int", one["conversation"]), Parted(one)) for one in parts]
         for held, one in zip(self._held, parts, strict=True):
             held.parting = one
         self._starts = cast("int", self._bot.view()["starts"])
@@ -340,7 +340,7 @@ class HeldReload:
         self._bot.keep_events(keep=True)
         return True
 
-    async def _is_over(self, held: LeaseGuard) -> bool:
+    async def _is_over(self, held: Parted) -> bool:
         if held.taking is not None:
             return False  # this conversation delays the reload until its replacement is written
         if held.way == "end" and not self._runs:

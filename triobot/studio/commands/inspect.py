@@ -27,14 +27,14 @@ from ...emulator.views import JsonObject
 from ...errors import ConfigError
 from ...operator.api import Tell
 from ...operator.routes import Answer, Question
-from ...seams.rooms import told as named
+from ...seams.rooms import place_name
 from ...wire.ids import ChatId
 from ...wire.rules import JsonValue
 from ..errors import TravelError
 from ..inspector import serve_inspector
 from ..stored_journals import StoredJournals
 from ..travel.saved_page import saved_page
-from ..travel.twins import Twins, told_row
+from ..travel.twins import Twins, view_row
 from .listening import add_opening, check_listening, open_page, tell_ready
 
 log: Final = logging.getLogger("triobot.inspect")
@@ -169,7 +169,7 @@ def _noted(ask: Ask) -> Ask:
     async def noting(question: Question, tell: Tell) -> None:
         async def note(fields: Answer) -> None:
             if "route" in fields:
-                chat = named(ChatId(cast("int", fields["chat_id"])))
+                chat = place_name(ChatId(cast("int", fields["chat_id"])))
                 log.warning("%s sees what was written in %s", getpass.getuser(), chat)
             await tell(fields)
 
@@ -212,8 +212,8 @@ async def _inspect(arguments: argparse.Namespace, which: int | Path | None, bot:
             inspector: ServedPage = await nursery.start(serve)
             _greet(subject, inspector, bot, shows=shows)
             if arguments.ready_fd is not None:
-                told = {"page": inspector.page_address, "key": inspector.control_token}
-                tell_ready(arguments.ready_fd, told)
+                facts = {"page": inspector.page_address, "key": inspector.control_token}
+                tell_ready(arguments.ready_fd, facts)
             if arguments.open:
                 await open_page(inspector.one_time_address())
 
@@ -271,7 +271,7 @@ async def _listed(
     else:
         rows = [*await journals.every(after, _PAGE)]
         more = rows[-1]["conversation"] if len(rows) == _PAGE else None
-    return {"about": about, "conversations": [told_row(row) for row in rows], "after": more}
+    return {"about": about, "conversations": [view_row(row) for row in rows], "after": more}
 
 
 def _greet(subject: _Subject, inspector: ServedPage, bot: str, *, shows: bool) -> None:

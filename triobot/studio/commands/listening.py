@@ -73,14 +73,14 @@ async def announced(
     """
     platform.exchange.hear_liberty = partial(_tell_liberty, platform)
     if arguments.ready_fd is not None:
-        told = {
+        facts = {
             "base_url": platform.base_url,
             "token": platform.token,
             "control_url": platform.control_url,
             "control_token": platform.control_token,
             "page": platform.page_address,
         }
-        tell_ready(arguments.ready_fd, told)
+        tell_ready(arguments.ready_fd, facts)
     task_status.started()
     if arguments.open:
         await open_page(platform.one_time_address())
@@ -106,11 +106,11 @@ def _tell_liberty(platform: Emulator, operation: str, liberty: Liberty) -> None:
     print(f"triobot: {what}: {harmless(words)}", file=sys.stderr, flush=True)
 
 
-def tell_ready(fd: int, told: Mapping[str, object]) -> None:
-    """Write `told` and this process's id to `fd` as JSON; close `fd` unless it is a standard stream."""
+def tell_ready(fd: int, facts: Mapping[str, object]) -> None:
+    """Write `facts` and this process's id to `fd` as JSON; close `fd` unless it is a standard stream."""
     # The reader may be gone already.
     with suppress(BrokenPipeError):
-        os.write(fd, json.dumps({**told, "pid": os.getpid()}).encode() + b"\n")
+        os.write(fd, json.dumps({**facts, "pid": os.getpid()}).encode() + b"\n")
     if fd > _ERROR_OUTPUT:
         os.close(fd)
 

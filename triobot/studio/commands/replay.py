@@ -28,7 +28,7 @@ from ...errors import ConfigError
 from ...operator.routes import Answer
 from ...runtime.bot import Bot, dry_services_of
 from ...runtime.settings import Settings
-from ...seams.rooms import told as named
+from ...seams.rooms import place_name
 from ...wire.ids import ChatId
 
 DETAILS: Final = """\
@@ -92,11 +92,11 @@ def _lines(arguments: argparse.Namespace, settings: Settings) -> list[Answer]:
         found = found or crashed[-1:] or ended[-1:]
         if len(found) != 1:
             what = f"{len(found)}: say which with --conversation, of {found}" if found else "no conversation"
-            raise ConfigError(f"{named(ChatId(int(which)))} has {what}")
+            raise ConfigError(f"{place_name(ChatId(int(which)))} has {what}")
         number = found[0]
-        if others := [one for one in crashed if one != number]:
-            names = ", ".join(map(str, others))
-            print(f"note: kept of {named(ChatId(int(which)))}, since they crashed: {names}", file=sys.stderr)
+        if others := [str(one) for one in crashed if one != number]:
+            where = place_name(ChatId(int(which)))
+            print(f"note: kept of {where}, since they crashed: {', '.join(others)}", file=sys.stderr)
     return consult(settings, {"ask": "journals.show", "conversation": number})
 
 

@@ -133,13 +133,13 @@ def _lines(outcome: SimulationResult, never: Mapping[str, str]) -> Iterator[str]
 
 def _progress(seed: int) -> Callable[[float], None]:
     """Return a function that shows the progress: as a bar at a terminal, else as a line each 10 %."""
-    told = 0
+    printed = 0
 
     def show(part: float) -> None:
-        nonlocal told
+        nonlocal printed
         redraw(f"{drawn(part)}{part:4.0%}")
-        if (tenths := int(part * 10)) > told and not is_terminal(sys.stderr):
-            told = tenths
+        if (tenths := int(part * 10)) > printed and not is_terminal(sys.stderr):
+            printed = tenths
             print(f"seed {seed}: {tenths}0 %", file=sys.stderr, flush=True)
 
     return show

@@ -92,7 +92,7 @@ class Transcript:
     def _show(self, chat_id: ChatId, entry: ChatMessage, how: str = "") -> None:
         who = "bot" if entry.author is None else self._names.get(entry.author, self._person)
         place = f"[{self._places[chat_id]}] " if len(self._places) > 1 and chat_id in self._places else ""
-        for number, line in enumerate(f"{place}{how}{_told(entry.content)}".split("\n")):
+        for number, line in enumerate(f"{place}{how}{_text_of(entry.content)}".split("\n")):
             self._line(who if number == 0 else "", harmless(line))
         if entry.inline_keyboard is not None:
             for row in _rows(entry.inline_keyboard):
@@ -113,7 +113,7 @@ class Transcript:
         return f"\x1b[{colour}m{text}\x1b[0m" if self._colours else text
 
 
-def _told(content: Content) -> str:
+def _text_of(content: Content) -> str:
     match content:
         case str():
             return content

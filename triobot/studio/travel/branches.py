@@ -200,8 +200,8 @@ class LiveBranch:
         chat = self.exchange.world.chat(self.past.chat_id)
         match change.what:
             case Shown(entry=entry):
-                told = said[entry.id] = [view_entry(entry)]
-                return {"kind": "message", **view_entry(chat.entries.get(entry.id, entry)), "said": told}
+                versions = said[entry.id] = [view_entry(entry)]
+                return {"kind": "message", **view_entry(chat.entries.get(entry.id, entry)), "said": versions}
             case Edited(entry=entry):
                 said.get(entry.id, []).append(view_entry(entry))
                 return None

@@ -28,7 +28,7 @@ from .given import LoadedBot, PastOrigin
 from .keeping import Kill, write_test
 from .past import Past, before_failure, look_back, notch_starts
 from .same_answers import SameAnswers, open_same_answers
-from .told import cut
+from .views import cut
 
 _SHOWN: Final = 2_000
 _LISTED: Final = 500
@@ -240,7 +240,7 @@ def view(id: str, branch: LiveBranch, same: SameAnswers | None) -> JsonObject:
                 "name": asked.name,
                 "args": list(asked.args),
                 "conversation": asked.conversation,
-                "recorded": None if asked.recorded is None else _told_error(asked.recorded),
+                "recorded": None if asked.recorded is None else _view_error(asked.recorded),
             }
             for asked in branch.asked
         ],
@@ -257,7 +257,7 @@ def view(id: str, branch: LiveBranch, same: SameAnswers | None) -> JsonObject:
     }
 
 
-def _told_error(error: Exception) -> JsonObject:
+def _view_error(error: Exception) -> JsonObject:
     if isinstance(error, StepError):
         return {"kind": error.kind, "text": cut(error.text)}
     return {"kind": type(error).__name__, "text": cut(str(error))}

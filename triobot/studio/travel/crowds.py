@@ -83,12 +83,12 @@ class CrowdProcess:
     async def _accompany(self, plan: JsonObject) -> None:
         with self._scope:
             try:
-                told = await self._process({"bot": self._bot, "plan": plan})
+                result = await self._process({"bot": self._bot, "plan": plan})
             except TravelError as error:
                 return self._say({"state": "failed", "plan": plan, "failed": str(error)})
-            self._failing = cast("Sequence[Sequence[JsonObject]]", told.pop("journals", ()))
-            state = "failed" if told["failed"] else "broke" if told["broken"] else "held"
-            return self._say({"state": state, "plan": plan, "opens": bool(self._failing), **told})
+            self._failing = cast("Sequence[Sequence[JsonObject]]", result.pop("journals", ()))
+            state = "failed" if result["failed"] else "broke" if result["broken"] else "held"
+            return self._say({"state": state, "plan": plan, "opens": bool(self._failing), **result})
         return self._say({"state": "stopped", "plan": plan})
 
     def _say(self, crowd: JsonObject) -> None:
@@ -108,8 +108,8 @@ class CrowdProcess:
             with suppress(trio.BrokenResourceError):
                 async with line, aclosing(lines_of(line, _LONGEST)) as lines:
                     await line.send_all(json.dumps(asked).encode() + b"\n")
-                    async for told in lines:
-                        last = json.loads(told)
+                    async for text in lines:
+                        last = json.loads(text)
                         if "part" in last:
                             self._say({**self._crowd, **last})
         finally:

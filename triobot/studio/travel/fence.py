@@ -19,7 +19,7 @@ from ...emulator.chats import ChatMessage, Deleted, Edited, PlatformChat, Shown
 from ...emulator.world import ImpossibleActError, World
 from ...seams.broadcasts import OpenBroadcast
 from ...seams.inbox import Acceptance, Arrival, Beginning, InboxRow, Quota, Redelivered
-from ...seams.rooms import told
+from ...seams.rooms import place_name
 from ...seams.writes import PutData, Write
 from ...store import Store
 from ...wire.content import Content, Media
@@ -40,7 +40,7 @@ class WouldLeave:
 
     Attributes:
         at: wall milliseconds of the branch.
-        to: name of the chat, room or person, as `told` formats it.
+        to: name of the chat, room or person, as `place_name` formats it.
     """
 
     at: int
@@ -81,7 +81,7 @@ class Fence:
             self._seen = change.seq
             if (what := change.what).chat_id == self.own:
                 continue
-            to = told(what.chat_id)
+            to = place_name(what.chat_id)
             match what:
                 case Shown(entry=entry) if entry.author is None:
                     self._add("send", to, shortly(entry.content), change.at)
@@ -100,7 +100,7 @@ class Fence:
         if arrival.chat_id == self.own:
             return False
         self._look()
-        row, to = _row_of(arrival), told(arrival.chat_id)
+        row, to = _row_of(arrival), place_name(arrival.chat_id)
         match cast("object", stored_event(row)):
             case Call(name=name, args=args):
                 self._add("start", to, f"{name}{args!r}" if args else name)
@@ -120,7 +120,7 @@ class Fence:
                 case OpenBroadcast(key=key):
                     self._add("broadcast", f"the broadcast {key}", "")
                 case PutData(chat_id=place, key=key) if place != self.own:
-                    self._add("keep", told(place), key)
+                    self._add("keep", place_name(place), key)
                 case _:
                     pass
 

@@ -99,49 +99,49 @@ def _hidden_failure(failure: JsonObject) -> JsonObject:
 
 def hidden_notch(notch: Mapping[str, JsonValue]) -> JsonObject:
     """Return a notch without people's words; variables written by `outline` stay."""
-    told = {name: notch[name] for name in (*_NOTCH, "v", "data") if name in notch}
+    hidden = {name: notch[name] for name in (*_NOTCH, "v", "data") if name in notch}
     if isinstance(came := notch.get("in"), dict):
-        told["in"] = _hidden_came(came)
+        hidden["in"] = _hidden_came(came)
     if isinstance(out := notch.get("out"), list):
-        told["out"] = [_hidden_sent(cast("JsonObject", one)) for one in out]
-    return told
+        hidden["out"] = [_hidden_sent(cast("JsonObject", one)) for one in out]
+    return hidden
 
 
 def _hidden_came(came: JsonObject) -> JsonObject:
-    told: JsonObject = {name: came[name] for name in _CAME if name in came}
-    told["text"] = ""
+    hidden: JsonObject = {name: came[name] for name in _CAME if name in came}
+    hidden["text"] = ""
     if came["what"] in ("error", "interrupt"):  # keep only the error's class, or triobot's reason
-        told["text"] = str(came["text"]).partition(": ")[0]
+        hidden["text"] = str(came["text"]).partition(": ")[0]
     elif came["what"] in ("message", "press"):
-        told["letters"] = len(_said(came))
-    told |= _content(came)
+        hidden["letters"] = len(_said(came))
+    hidden |= _content(came)
     if isinstance(fields := came.get("fields"), dict):
         values = enumerate(fields.values(), start=1)
-        told["fields"] = {str(n): outline(value) for n, value in values}
-    return told
+        hidden["fields"] = {str(n): outline(value) for n, value in values}
+    return hidden
 
 
 def _hidden_sent(sent: JsonObject) -> JsonObject:
-    told: JsonObject = {name: sent[name] for name in _SENT if name in sent}
+    hidden: JsonObject = {name: sent[name] for name in _SENT if name in sent}
     if "text" in sent:
-        told |= {"text": "", "letters": len(_said(sent))}
-    told |= _content(sent)
+        hidden |= {"text": "", "letters": len(_said(sent))}
+    hidden |= _content(sent)
     for name in _BUTTONS:
         if isinstance(shown := sent.get(name), list):
-            told[name] = [_blank(one) for one in shown]
-    return told
+            hidden[name] = [_blank(one) for one in shown]
+    return hidden
 
 
-def _said(told: JsonObject) -> str:
+def _said(view: JsonObject) -> str:
     """Return the words of a text, a caption or a pressed button."""
-    content = told.get("content")
+    content = view.get("content")
     if isinstance(content, dict) and content["type"] != "text":
         return str(content.get("caption", ""))
-    return str(told.get("label", told["text"]))
+    return str(view.get("label", view["text"]))
 
 
-def _content(told: JsonObject) -> JsonObject:
-    content = told.get("content")
+def _content(view: JsonObject) -> JsonObject:
+    content = view.get("content")
     return {"content": {"type": content["type"]}} if isinstance(content, dict) else {}
 
 

@@ -46,8 +46,8 @@ from ...seams.values import decode_value
 from ...wire.ids import MessageId
 from ...wire.operations import Operation
 from ...wire.rules import JsonValue
-from .told import dot_of, error_words, told_event, told_operation, told_record
 from .values import PLAIN, shown
+from .views import dot_of, error_words, view_event, view_operation, view_record
 
 FORMAT: Final = 1
 SECONDS: Final = 2.0
@@ -113,39 +113,39 @@ class NotchState:
     f: dict[str, list[JsonValue]] = attrs.field(factory=lambda: dict[str, list[JsonValue]]())
     v: dict[str, list[dict[str, str]]] = attrs.field(factory=lambda: dict[str, list[dict[str, str]]]())
 
-    def told(self) -> JsonObject:
+    def view(self) -> JsonObject:
         return attrs.asdict(self, recurse=False)
 
 
 def changes(before: NotchState, now: NotchState) -> JsonObject:
     """Return the values of a state that differ from `before`; None for a removed branch or variable."""
-    told: JsonObject = {}
+    changed: JsonObject = {}
     for name in ("parked", "blocks"):
         if getattr(now, name) != getattr(before, name):
-            told[name] = getattr(now, name)
+            changed[name] = getattr(now, name)
     gone: JsonObject = {path: None for path in before.f if path not in now.f}
     lines: JsonObject = {path: one for path, one in now.f.items() if one != before.f.get(path)}
     if lines or gone:
-        told["f"] = {**lines, **gone}
+        changed["f"] = {**lines, **gone}
     variables: JsonObject = {
         path: _changed(before.v.get(path, []), frames)
         for path, frames in now.v.items()
         if frames is not before.v.get(path)
     }
     if variables or gone:
-        told["v"] = {**variables, **gone}
+        changed["v"] = {**variables, **gone}
     missing = object()
     if data := {key: one for key, one in now.data.items() if before.data.get(key, missing) != one}:
-        told["data"] = data
-    return told
+        changed["data"] = data
+    return changed
 
 
 def _changed(before: list[dict[str, str]], now: list[dict[str, str]]) -> list[JsonValue]:
-    told: list[JsonValue] = []
+    changed: list[JsonValue] = []
     for frame, known in zip_longest(now, before[: len(now)], fillvalue=dict[str, str]()):
         new: JsonObject = {name: text for name, text in frame.items() if known.get(name) != text}
-        told.append({**new, **{name: None for name in known if name not in frame}})
-    return told
+        changed.append({**new, **{name: None for name in known if name not in frame}})
+    return changed
 
 
 @final
@@ -205,11 +205,11 @@ class Notches(Onlooker):
         """Record an operation that goes to the outbox in this turn."""
         if self._over:
             return
-        told = {"id": str(id), **told_operation(operation, self._stored.row.chat_id)}
+        view = {"id": str(id), **view_operation(operation, self._stored.row.chat_id)}
         if (line := self._line_here()) is not None:
-            told["line"] = line
-        self._handed[str(id)] = told
-        self._out.append(told)
+            view["line"] = line
+        self._handed[str(id)] = view
+        self._out.append(view)
 
     def tidies(self, message_id: MessageId) -> None:
         """Record that a message loses its buttons in this turn."""
@@ -266,7 +266,7 @@ class Notches(Onlooker):
         seen = self._seen.setdefault("", _Strand())
         seen.frames = self._last_frames(failures)
         self._read(seen, {})
-        frames, variables = {"": self._told_places(seen.frames)}, {"": seen.texts}
+        frames, variables = {"": self._view_places(seen.frames)}, {"": seen.texts}
         over = NotchState(data=self._standing.data, f=frames, v=variables)
         # If an operator ended the conversation, the code last ran in the last turn. Otherwise the code last
         # ran in the turn before.
@@ -292,17 +292,17 @@ class Notches(Onlooker):
         for id in says:
             self._handed[id]["reworded"] = True
         if not self._knows:
-            told = {str(record[2]) for record in self._stored.records if record[0] in OUTCOMES}
-            for id in self._handed.keys() - (told - says.keys()):
+            completed = {str(record[2]) for record in self._stored.records if record[0] in OUTCOMES}
+            for id in self._handed.keys() - (completed - says.keys()):
                 sent = self._handed[id]
                 for name in _WORDED & sent.keys():
                     del sent[name]
                 sent["unknown"] = True
         return says
 
-    def told_failures(self, failures: Sequence[Exception]) -> list[JsonValue]:
+    def view_failures(self, failures: Sequence[Exception]) -> list[JsonValue]:
         """Return the errors of a conversation with frames, variables and causes."""
-        return [self._told_failure(error, 0, "") for error in failures]
+        return [self._view_failure(error, 0, "") for error in failures]
 
     def _last_frames(self, failures: Sequence[Exception]) -> Frames:
         """Return the author's frames at the end: the error's traceback, or the frame of the function that
@@ -334,23 +334,23 @@ class Notches(Onlooker):
         file, _, line = text.rpartition(":")
         return [self._source(file), int(line)] if file and line.isdigit() else None
 
-    def _told_failure(self, error: BaseException, depth: int, because: str) -> JsonObject:
+    def _view_failure(self, error: BaseException, depth: int, because: str) -> JsonObject:
         frames = _of_traceback(error.__traceback__)
         causes: list[JsonValue] = []
         if depth < CAUSES:
             cause, context = error.__cause__, None if error.__suppress_context__ else error.__context__
             if cause is not None:
-                causes.append(self._told_failure(cause, depth + 1, "cause"))
+                causes.append(self._view_failure(cause, depth + 1, "cause"))
             elif context is not None:
-                causes.append(self._told_failure(context, depth + 1, "context"))
-        told: JsonObject = {
+                causes.append(self._view_failure(context, depth + 1, "context"))
+        view: JsonObject = {
             "error": type(error).__name__,
             "text": error_words(error),
-            "frames": self._told_places(frames),
+            "frames": self._view_places(frames),
             "v": [cast("JsonValue", self._texts(frame, {})) for frame, _ in frames],
             "causes": causes,
         }
-        return {**told, "because": because} if because else told
+        return {**view, "because": because} if because else view
 
     # --- one notch
 
@@ -361,10 +361,10 @@ class Notches(Onlooker):
         notch: JsonObject = {"n": given, "t": time_of(record), "r": place, "id": "", "k": "begin"}
         came: JsonObject | None
         if not given:
-            came = self._told_start(record)
+            came = self._view_start(record)
             notch["dot"] = "begin"
         else:
-            came = None if record[0] in (ENDED, CONTINUED) else told_record(record)
+            came = None if record[0] in (ENDED, CONTINUED) else view_record(record)
             notch |= self._of_record(record, came)
         if came is not None and "done" not in notch:
             self._name_press(came)
@@ -379,33 +379,33 @@ class Notches(Onlooker):
         if tag in (ENDED, CONTINUED):
             failed = tag == ENDED and record[2] is not None
             return {"k": "end" if tag == ENDED else "continued", "dot": "crash" if failed else "end"}
-        told: JsonObject = {"k": "interrupt", "dot": dot_of(record, came)}
+        view: JsonObject = {"k": "interrupt", "dot": dot_of(record, came)}
         if tag == FIRED:
-            told |= {"id": str(record[2]), "k": "fired", "line": self._lines.get(str(record[2]))}
+            view |= {"id": str(record[2]), "k": "fired", "line": self._lines.get(str(record[2]))}
         elif tag in OUTCOMES:
             id = str(record[2])
-            told |= {"id": id, "k": str(record[3]).partition(" ")[0]}
+            view |= {"id": id, "k": str(record[3]).partition(" ")[0]}
             if id in self._handed and tag == DONE:
-                told["done"] = [[id, self._message_of(id, record)]]
+                view["done"] = [[id, self._message_of(id, record)]]
             elif id in self._handed and tag == FAILED:
-                told["failed"] = [id]
-        return told
+                view["failed"] = [id]
+        return view
 
-    def _told_start(self, record: Record) -> JsonObject | None:
+    def _view_start(self, record: Record) -> JsonObject | None:
         try:
-            return told_event(read_opening(record).event)
+            return view_event(read_opening(record).event)
         except UnreadableRecordError:
             return None
 
     def _message_of(self, id: str, record: Record) -> JsonValue:
         node: Node = record[5]
-        told = told_sent(node)
-        if told is not None:
+        number = sent_number(node)
+        if number is not None:
             rows = cast("list[list[JsonObject]]", self._handed[id].get("buttons") or [])
             for button in (one for row in rows for one in row):
                 if isinstance(data := button.get("data"), str):
-                    self._labels[told, data] = str(button.get("text"))
-        return told
+                    self._labels[number, data] = str(button.get("text"))
+        return number
 
     def _name_press(self, came: JsonObject) -> None:
         """Add the label of the pressed button to `came`, if this conversation sent the button."""
@@ -447,7 +447,7 @@ class Notches(Onlooker):
             ran = path not in before.f or ids.get(path) is None or seen.operation != ids[path]
             if ran:
                 seen.operation, seen.frames = ids.get(path), _own_frames(task)
-            lines[path] = self._told_places(seen.frames) if ran else before.f[path]
+            lines[path] = self._view_places(seen.frames) if ran else before.f[path]
             if ran or not late:
                 self._read(seen, texts)
             else:
@@ -504,9 +504,9 @@ class Notches(Onlooker):
     def _line_here(self) -> JsonValue:
         """Return the line of the author's code that is running."""
         frames = authors_frames(running_frames())
-        return None if not frames else self._told_places(frames[-1:])[0][:2]  # type: ignore[index]
+        return None if not frames else self._view_places(frames[-1:])[0][:2]  # type: ignore[index]
 
-    def _told_places(self, frames: Iterable[tuple[FrameType, int]]) -> list[JsonValue]:
+    def _view_places(self, frames: Iterable[tuple[FrameType, int]]) -> list[JsonValue]:
         return [
             [self._source(frame.f_code.co_filename), line, frame.f_code.co_qualname] for frame, line in frames
         ]
@@ -533,13 +533,13 @@ def variables_of(frame: FrameType) -> dict[str, object]:
     return found
 
 
-def told_sent(node: Node) -> int | None:
+def sent_number(node: Node) -> int | None:
     """Return the message id in the recorded outcome of a send; None if the outcome has no id."""
     try:
-        told = node["sent"][1] if "sent" in node else node["class"][1]["id"]
+        number = node["sent"][1] if "sent" in node else node["class"][1]["id"]
     except (LookupError, TypeError):
         return None
-    return told if isinstance(told, int) else None
+    return number if isinstance(number, int) else None
 
 
 def _frames_of(task: trio.lowlevel.Task) -> Frames:

@@ -33,8 +33,8 @@ from ...exact.verdicts import Comparison, Parting
 from ...wire.rules import JsonValue
 from .notches import FORMAT, SECONDS, Notches, NotchState, Write, changes
 from .parting import reworded
-from .told import ending_of, state_of
 from .values import shown
+from .views import ending_of, state_of
 
 LIMIT: Final = 15.0
 """Limit of a pass, in real seconds."""
@@ -76,7 +76,7 @@ class Passed:
         first, before = cast("int", self.head["first"]), None
         part = slice(max(start - first, 0), max(end - first, 0))
         for turn, state in zip(self.turns[part], self.states[part], strict=True):
-            stands = {"whole": True, **state.told()} if before is None else changes(before, state)
+            stands = {"whole": True, **state.view()} if before is None else changes(before, state)
             yield {**turn, **stands}
             before = state
 
@@ -143,12 +143,12 @@ def _passed(capture: Notches, stored: Stored, rerun: Rerun, *, fills: bool) -> P
     state = "hangs" if hangs else "diverged" if divergence else "crashed" if rerun.failures else head["state"]
     if state == "waits" and ended.ending is not None:
         state = ending_of(stored.records)
-    failures = [] if stands else capture.told_failures(rerun.failures)
+    failures = [] if stands else capture.view_failures(rerun.failures)
     texts = ["".join(linecache.getlines(file)) for file in capture.sources]
     head |= {"state": state, "divergence": divergence, "hangs": hangs, "failures": failures}
     parting = None if rerun.divergence is None else rerun.divergence.parting
-    told: JsonObject = {**head, **_sources(capture, texts)}
-    return _cut(Passed(told, capture.notches, capture.states, texts, ended, parting))
+    view: JsonObject = {**head, **_sources(capture, texts)}
+    return _cut(Passed(view, capture.notches, capture.states, texts, ended, parting))
 
 
 def _cut(passed: Passed) -> Passed:
@@ -201,12 +201,12 @@ def _head(capture: Notches, stored: Stored) -> JsonObject:
 
 def _sources(capture: Notches, texts: Sequence[str]) -> JsonObject:
     files = enumerate(zip(capture.sources, texts, strict=True), capture.sources_from)
-    told: list[JsonValue] = [told_source(id, *source) for id, source in files]
+    views: list[JsonValue] = [view_source(id, *source) for id, source in files]
     digest = hashlib.blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=8)
-    return {"sources": told, "code": digest.hexdigest()}
+    return {"sources": views, "code": digest.hexdigest()}
 
 
-def told_source(id: int, file: str, text: str) -> JsonObject:
+def view_source(id: int, file: str, text: str) -> JsonObject:
     """Return the description of a source for the page."""
     return {"id": id, "name": Path(file).name, "path": file, "lines": text.count("\n")}
 

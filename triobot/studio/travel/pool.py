@@ -62,12 +62,12 @@ class TwinProcess:
                     raise trio.EndOfChannel
                 async with self._says:
                     await self._line.send_all(json.dumps({"n": number, "do": do, **asked}).encode() + b"\n")
-                told = await answer.receive()
-                if "error" in told:
+                reply = await answer.receive()
+                if "error" in reply:
                     raise TravelError(
-                        told["error"], gone=told.get("gone", False), refused=told.get("refused", False)
+                        reply["error"], gone=reply.get("gone", False), refused=reply.get("refused", False)
                     )
-                return told["value"]
+                return reply["value"]
         except (trio.EndOfChannel, trio.BrokenResourceError, trio.ClosedResourceError):
             raise TravelError("the process in which this ran has ended: open it again", gone=True) from None
         finally:
@@ -93,9 +93,9 @@ class TwinProcess:
         try:
             async with aclosing(lines_of(self._line, _LONGEST)) as lines:
                 async for line in lines:
-                    told = json.loads(line)
-                    if (channel := self._answers.get(told["n"])) is not None:
-                        channel.send_nowait(told)
+                    reply = json.loads(line)
+                    if (channel := self._answers.get(reply["n"])) is not None:
+                        channel.send_nowait(reply)
         except (trio.BrokenResourceError, ValueError):  # the process ended, maybe in the middle of a line
             pass
         finally:
@@ -219,7 +219,7 @@ class TwinPool:
         """
         async with self._loading:
             if (twin := self._loaded.get(digests)) is None or twin.dead:
-                sources = [[told["name"], told["text"]] for told in code if told.get("source") in digests]
+                sources = [[one["name"], one["text"]] for one in code if one.get("source") in digests]
                 twin = self._loaded[digests] = await self._load(sources=sources)
             self._loaded.move_to_end(digests)
             builds = [old for key, old in self._loaded.items() if not isinstance(key, int)]

@@ -160,8 +160,8 @@ def add_looking(routes: Routes, looks: Twins, can: Collection[str] = ()) -> None
     """
 
     async def conversations(_: Asked, at: Place) -> JsonValue:
-        told = cast("Mapping[str, JsonValue]", await looks.conversations(as_number("chat", at["chat"])))
-        return {**told, "can": list(can)}
+        found = cast("Mapping[str, JsonValue]", await looks.conversations(as_number("chat", at["chat"])))
+        return {**found, "can": list(can)}
 
     def begin(_: Asked, at: Place) -> Awaitable[JsonValue]:
         return looks.open(as_number("chat", at["chat"]), _conversation(at))
@@ -215,7 +215,7 @@ def bot_blueprint(bot: BotSupervisor, crowds: CrowdProcess, travels: Twins) -> B
     routes.add("GET", "/crowd", lambda _, at: crowds.crowd())
     routes.add("POST", "/crowd", let_in, "seed", *_RANGES)
     routes.add("POST", "/crowd/stop", order(crowds.send_home))
-    routes.add("POST", "/crowd/open", lambda _, at: travels.open_told(*crowds.failing()))
+    routes.add("POST", "/crowd/open", lambda _, at: travels.open_view(*crowds.failing()))
     return routes.blueprint
 
 

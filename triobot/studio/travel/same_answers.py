@@ -25,7 +25,7 @@ from ...emulator.world import World
 from ...engine import Record, decode_record
 from ...engine.records import time_of
 from ...errors import ConfigError
-from ...exact.verdicts import Comparison, Judge, Told
+from ...exact.verdicts import Comparison, Judge, Side
 from ...runtime.bot import Bot
 from ...runtime.settings import Settings
 from ...seams.journals import ConversationId, ConversationRow, EndConversation, Journal
@@ -66,20 +66,20 @@ class Replacement:
         return [*writes, *(PutData(chat_id, key, text) for key, text in self.data.items())]
 
 
-def replacement_of(told: Mapping[str, Any]) -> Replacement:
+def replacement_of(body: Mapping[str, Any]) -> Replacement:
     """Convert the JSON that `SameAnswers.replacement` returned.
 
     Raises:
         UnreadableWorldError: another version of triobot described the conversation.
     """
-    row, world, chat_id = told["row"], World(chance=random.Random(0)), told["chat_id"]
-    load_world(world, told["platform"])
+    row, world, chat_id = body["row"], World(chance=random.Random(0)), body["chat_id"]
+    load_world(world, body["platform"])
     journal = None
     if row is not None:
         stored = ConversationRow(**row)
-        journal = Journal(stored, stored.position - len(told["records"]), tuple(told["records"]), {})
+        journal = Journal(stored, stored.position - len(body["records"]), tuple(body["records"]), {})
     chat = None if chat_id is None else world.chat(chat_id)
-    return Replacement(told["conversation"], journal, chat, told["asks_money"], told["data"], told["at"])
+    return Replacement(body["conversation"], journal, chat, body["asks_money"], body["data"], body["at"])
 
 
 @final
@@ -158,7 +158,7 @@ class SameAnswers:
         now = next((one for one in reversed(records) if is_sending(one)), None)
         if now is None or then is None or now[4] == then[4]:
             return now is not None and then is not None
-        was, is_now = (Told(0, one[3], one[4], sites_of(one)) for one in (then, now))
+        was, is_now = (Side(0, one[3], one[4], sites_of(one)) for one in (then, now))
         if self._comparison is None or not (was.sites and is_now.sites):
             return False
         return Judge(self._comparison).compare(time_of(then), was, is_now) is None

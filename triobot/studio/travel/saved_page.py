@@ -31,7 +31,7 @@ async def saved_page(looks: Twins, id: str) -> str:
         notches += window["notches"]
     row = {name: head[name] for name in _ROW} | {"updated_at": notches[-1]["t"]}
     about: JsonObject = {"what": "export", "bot": "", "hidden": head.get("hidden", False)}
-    told: dict[str, JsonValue] = {
+    answers: dict[str, JsonValue] = {
         "travel": {"about": about, "conversations": [row], "after": None},
         f"travel/{chat}": {"conversations": [row]},
         f"travel/{chat}/{number}/open": {"id": id},
@@ -39,5 +39,5 @@ async def saved_page(looks: Twins, id: str) -> str:
         f"{place}/notches": {"notches": notches},
     }
     for source in cast("list[Mapping[str, int]]", head["sources"]):
-        told[f"{place}/source/{source['id']}"] = await looks.source(id, source["id"])
-    return page_alone("inspect.html", "travel/saved.js", told)
+        answers[f"{place}/source/{source['id']}"] = await looks.source(id, source["id"])
+    return page_alone("inspect.html", "travel/saved.js", answers)

@@ -28,7 +28,7 @@ from ...wire.operations import EditMessage, Operation, SendMessage
 from ...wire.results import Sent
 from .fence import Fence
 from .past import Past, captured_in, event_of, notices_in
-from .told import cut
+from .views import cut
 
 ByPerson: TypeAlias = Message | Press | Submission | Join | Leave
 """An act of a person in a chat."""
@@ -77,7 +77,7 @@ class ChatStage:
         self.group = len(senders) > 1 if group is None else group
         self.people: dict[SenderId | None, User] = {}
         self.declined: list[tuple[int, int, int]] = []
-        self._told = {sent.id for sent in map(sent_in, past.whole.records) if sent is not None}
+        self._sent_ids = {sent.id for sent in map(sent_in, past.whole.records) if sent is not None}
         self._newest = numbers
         if is_chat(self._chat_id):
             self._chat = self._populate(list(senders.values()))
@@ -200,7 +200,7 @@ class ChatStage:
     def _number_untold(self) -> None:
         """If the next number belongs to a message of the bot, continue people's numbers above `_UNTOLD`."""
         world = self._world
-        if world.last_message < _UNTOLD and world.last_message + 1 in self._told:
+        if world.last_message < _UNTOLD and world.last_message + 1 in self._sent_ids:
             world.number_from(_UNTOLD + world.seq, world.invoices)
 
     def _pressed(self, press: Press[object], user: User, at: int) -> None:

@@ -43,7 +43,7 @@ from .builds import take_modules_from
 from .given import LoadedBot, PastOrigin
 from .hiding import covered, hidden, outline
 from .parting import parting_of
-from .passes import Passed, run_pass, told_source
+from .passes import Passed, run_pass, view_source
 from .past import up_to
 from .path import Path, paths_of
 from .values import shown
@@ -131,8 +131,8 @@ class Twin:
             answer |= {"error": str(error), "gone": error.gone, "refused": error.refused}
         except Exception as error:  # for example, an error of an author's module on import.
             # Errors of triobot itself don't contain people's words.
-            told = self._whose != "hidden" or isinstance(error, TriobotError)
-            words = f": {error}" if told else ""
+            shows = self._whose != "hidden" or isinstance(error, TriobotError)
+            words = f": {error}" if shows else ""
             answer["error"] = f"{type(error).__name__}{words}"[:4_000]
         async with self._says:
             await self._line.send_all(compact_json(answer).encode("utf-8", "replace") + b"\n")
@@ -161,8 +161,8 @@ class Twin:
                 frames = list[JsonValue](frame for frame in found if frame[0] is not None)
                 return {"frames": frames, "sources": _sources(kept)}
             case "sent":
-                told = cast("list[dict[str, Any]]", self._find(asked["id"]).passed.turns)
-                sent = [out for notch in told for out in notch.get("out", [])]
+                turns = cast("list[dict[str, Any]]", self._find(asked["id"]).passed.turns)
+                sent = [out for notch in turns for out in notch.get("out", [])]
                 return {out["id"]: out["text"] for out in sent if isinstance(out.get("text"), str)}
             case "close":
                 self._kept.pop(asked["id"], None)
@@ -246,8 +246,8 @@ class Twin:
             paths = await paths_of(bot.services, bot.table, kept.stored, number_of)
             self._kept[id] = kept = attrs.evolve(kept, paths=paths)
         found = (kept.paths or ())[start : min(end, start + WINDOW)]
-        told: list[JsonValue] = [[[*line] for line in path] for path in found]
-        return {"from": start, "to": start + len(found), "paths": told, "sources": _sources(kept)}
+        lists: list[JsonValue] = [[[*line] for line in path] for path in found]
+        return {"from": start, "to": start + len(found), "paths": lists, "sources": _sources(kept)}
 
     def _notches(self, id: str, start: int, end: int) -> JsonValue:
         """Return as many notches as fit in an answer, but at least one."""
@@ -294,7 +294,7 @@ class Twin:
 
 def _sources(kept: _KeptPass) -> list[JsonValue]:
     known = enumerate(zip(kept.files, kept.texts, strict=True), kept.first)
-    return [told_source(number, *source) for number, source in known]
+    return [view_source(number, *source) for number, source in known]
 
 
 async def serve_twin(fd: int, whose: Whose) -> None:

@@ -28,8 +28,8 @@ from ..stored_journals import StoredJournals
 from .outside import run_test, save_test
 from .pool import TwinPool, TwinProcess
 from .staging import ByPerson, events_of
-from .told import state_of
 from .twin import KEPT
+from .views import state_of
 
 _BESIDE: Final = 20
 """Maximum number of a chat's other conversations that a branch receives."""
@@ -174,10 +174,10 @@ class Twins:
         twin = await self.pool.present()
         await twin.ask("know", code=await self._journals.code())
         for lines in journals:
-            told = await twin.ask("compare", lines=lines)
-            if (parting := told["parting"]) is None:
+            answer = await twin.ask("compare", lines=lines)
+            if (parting := answer["parting"]) is None:
                 fits += 1
-                texts |= dict.fromkeys(told["reworded"])
+                texts |= dict.fromkeys(answer["reworded"])
             else:
                 names = ("chat_id", "conversation", "route")
                 parts.append({**{name: lines[0][name] for name in names}, **parting})
@@ -201,13 +201,13 @@ class Twins:
     async def conversations(self, chat_id: int) -> JsonValue:
         """Return a chat's conversations, newest first."""
         rows = await self._journals.conversations(chat_id)
-        told = [told_row(row) for row in reversed(rows) if row["chat_id"] == chat_id]
-        for one in told[:_BESIDE]:
+        views = [view_row(row) for row in reversed(rows) if row["chat_id"] == chat_id]
+        for one in views[:_BESIDE]:
             with suppress(TriobotError):  # the journal may have been deleted just now
                 lines = await self._journals.journal(cast("int", one["conversation"]))
                 records = read_exported(lines).records
-                one |= {"taken": [*_taken(records)], "state": told_row(lines[0], records)["state"]}
-        return {"conversations": list[JsonValue](told)}
+                one |= {"taken": [*_taken(records)], "state": view_row(lines[0], records)["state"]}
+        return {"conversations": list[JsonValue](views)}
 
     async def open(self, chat_id: int, conversation: int) -> JsonValue:
         """Start a pass over a conversation, under the builds that ran the conversation and under the present
@@ -222,7 +222,7 @@ class Twins:
             raise TravelError("this chat has no such conversation")
         return lines
 
-    def open_told(self, journals: Sequence[Sequence[JsonObject]], marks: Sequence[JsonObject]) -> JsonValue:
+    def open_view(self, journals: Sequence[Sequence[JsonObject]], marks: Sequence[JsonObject]) -> JsonValue:
         """Start a pass over the first of `journals`. The journals' chat is not in the bot's store.
 
         Args:
@@ -281,8 +281,8 @@ class Twins:
             began = cast("int", shown["started_at"])
             marks = self._journals.marks(began) if one.beside is None else one.marks
             steps = [mark["steps"] for mark in marks if mark.get("conversation") == one.conversation]
-            told: Any = steps[-1] if steps else ()
-            for failure, words in zip(cast("Any", shown["failures"]), told, strict=False):
+            texts: Any = steps[-1] if steps else ()
+            for failure, words in zip(cast("Any", shown["failures"]), texts, strict=False):
                 if words and not failure["causes"]:
                     failure["step"] = words
                     of_step = await part.twin.ask("frames", id=part.id, frames=_FRAME.findall(words))
@@ -431,13 +431,13 @@ class Twins:
             text = await now.twin.ask("test", of=now.id, notch=notch, kills=_kills(one), **given)
         folder = _folder_of(self._bot)
         kept = await run_test(cast("str", text), folders=[folder])
-        told: JsonObject = attrs.asdict(kept)
+        answer: JsonObject = attrs.asdict(kept)
         if kept.passed:
             try:
-                told["path"] = str(save_test(Path(folder), kept.text).relative_to(folder))
+                answer["path"] = str(save_test(Path(folder), kept.text).relative_to(folder))
             except OSError as error:
-                told["unsaved"] = str(error)
-        return told
+                answer["unsaved"] = str(error)
+        return answer
 
     async def _around(self, one: _Open, group: bool | None) -> dict[str, Any]:
         """Return the chat's other journals, and whether the chat is a group."""
@@ -518,7 +518,7 @@ def _taken(records: Iterable[Record]) -> Iterator[JsonValue]:
             yield from [time_of(record)] * len(done)
 
 
-def told_row(row: JsonObject, records: Iterable[Record] = ()) -> JsonObject:
+def view_row(row: JsonObject, records: Iterable[Record] = ()) -> JsonObject:
     """Return a conversation's entry for the page's list, without people's texts.
 
     Args:

@@ -229,8 +229,8 @@ def _write_fields(to: _Page, value: object, level: int) -> None:
     ours = type(value).__module__.startswith(_OURS)
     hidden = () if ours else _hidden(type(value))
     names = [one.name for one in fields_of(type(value)) if one.name not in hidden]
-    told = ((name, getattr(value, name, None)) for name in names if not (ours and name.startswith("_")))
-    to.members(f"{_name(type(value))}(", told, ")", level, to.named)
+    members = ((name, getattr(value, name, None)) for name in names if not (ours and name.startswith("_")))
+    to.members(f"{_name(type(value))}(", members, ")", level, to.named)
 
 
 def _hidden(kind: type) -> frozenset[str]:
@@ -242,14 +242,14 @@ def _hidden(kind: type) -> frozenset[str]:
 def _write_named(to: _Page, value: Any, level: int) -> None:
     base: Any = tuple
     kind = _kind(value)
-    told = zip(kind._fields, base.__iter__(value), strict=False)
-    to.members(f"{_name(kind)}(", told, ")", level, to.named)
+    members = zip(kind._fields, base.__iter__(value), strict=False)
+    to.members(f"{_name(kind)}(", members, ")", level, to.named)
 
 
 def _write_attributes(to: _Page, value: object, level: int) -> None:
-    told: Mapping[str, object] = getattr(value, "__dict__", {})
-    pairs = islice(((name, one) for name, one in told.items() if not name.startswith("_")), 100)
-    to.members(f"<{_name(type(value))}{' ' if told else ''}", pairs, ">", level, to.named)
+    attributes: Mapping[str, object] = getattr(value, "__dict__", {})
+    pairs = islice(((name, one) for name, one in attributes.items() if not name.startswith("_")), 100)
+    to.members(f"<{_name(type(value))}{' ' if attributes else ''}", pairs, ">", level, to.named)
 
 
 def _write_name(to: _Page, value: object, level: int) -> None:

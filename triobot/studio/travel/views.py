@@ -41,42 +41,42 @@ def cut(text: str) -> str:
 # --- received
 
 
-def told_event(event: object) -> JsonObject:
+def view_event(event: object) -> JsonObject:
     """Return an event as JSON, with kind, sender and contents."""
-    told: JsonObject = {"what": "event", "from": None, "name": "", "text": ""}
+    view: JsonObject = {"what": "event", "from": None, "name": "", "text": ""}
     sender = getattr(event, "sender", None)
     if isinstance(sender, Sender):
-        told |= {"from": sender.id, "name": cut(sender.name)}
+        view |= {"from": sender.id, "name": cut(sender.name)}
     match event:
         case Message():
             content: Content = event.content
-            told |= {"what": "message", "text": _words(content), "content": _content(content)}
+            view |= {"what": "message", "text": _words(content), "content": _content(content)}
         case Press():
             pressed = cast("Any", event)
-            told |= {"what": "press", "text": shown(pressed.value), "message_id": pressed.message_id}
+            view |= {"what": "press", "text": shown(pressed.value), "message_id": pressed.message_id}
         case Submission():
             fields: JsonObject = {cut(name): cut(value) for name, value in event.values[:100]}
             text = " \N{MIDDLE DOT} ".join(value for _, value in event.values[:100])
-            told |= {"what": "form", "text": cut(text), "message_id": event.message_id, "fields": fields}
+            view |= {"what": "form", "text": cut(text), "message_id": event.message_id, "fields": fields}
         case Join() | Leave():
-            told |= {"what": type(event).__name__.lower()}
+            view |= {"what": type(event).__name__.lower()}
         case PayCallback() | InvoiceCallback() | PaymentNews():
-            told |= {"what": "payment"}
+            view |= {"what": "payment"}
         case PaymentArrived():
-            told |= {"what": "payment", "text": _money(event.paid)}
+            view |= {"what": "payment", "text": _money(event.paid)}
             if isinstance(event.paid, Captured):
-                told["money"] = _captured(event.paid)
+                view["money"] = _captured(event.paid)
         case Signal():
-            told |= {"what": "signal", "text": shown(event.value)}
+            view |= {"what": "signal", "text": shown(event.value)}
         case Call():
-            told |= {"what": "call", "text": f"{event.name}{shown(event.args) if event.args else ''}"}
+            view |= {"what": "call", "text": f"{event.name}{shown(event.args) if event.args else ''}"}
         case _:
-            told |= {"text": type(event).__name__}
+            view |= {"text": type(event).__name__}
     with suppress(LocalProtocolError, AttributeError, AssertionError, TypeError):
         kind, data = encode_event_data(cast("Message[str]", event))
         if len(data) <= _RAW:
-            told["event"] = {"type": kind, "data": data, "from": encode_sender(event.sender)}  # type: ignore[attr-defined]
-    return told
+            view["event"] = {"type": kind, "data": data, "from": encode_sender(event.sender)}  # type: ignore[attr-defined]
+    return view
 
 
 def _words(content: Content) -> str:
@@ -113,7 +113,7 @@ def _moved(seen: object) -> JsonObject | None:
     return {"what": "failed", "name": "", "code": codes[-1]} if codes else None
 
 
-def told_record(record: Record) -> JsonObject | None:
+def view_record(record: Record) -> JsonObject | None:
     """Return as JSON the event or outcome that began a turn; None for a send that succeeded."""
     tag = record[0]
     if tag == INTERRUPTED:
@@ -133,10 +133,10 @@ def told_record(record: Record) -> JsonObject | None:
     if kind in ("send", "answer"):
         return None
     value, why = _value_of(record[5])
-    told: JsonObject = {"what": "result", "text": why or shown(value)}
+    view: JsonObject = {"what": "result", "text": why or shown(value)}
     if kind == "verify" and (moved := _moved(value)) is not None:
-        told["money"] = moved
-    return told
+        view["money"] = moved
+    return view
 
 
 def _taken(node: Node) -> JsonObject:
@@ -144,10 +144,10 @@ def _taken(node: Node) -> JsonObject:
     taken, why = _value_of(node)
     if why:
         return {"what": "event", "from": None, "name": "", "text": why}
-    told = told_event(taken[0])
+    view = view_event(taken[0])
     if len(taken) > 3 and taken[3] is None:
-        told["taken"] = False
-    return told
+        view["taken"] = False
+    return view
 
 
 def _value_of(node: Node) -> tuple[Any, str]:
@@ -207,40 +207,40 @@ def dot_of(record: Record, came: JsonObject | None) -> str:
 # --- sent
 
 
-def told_operation(operation: Operation[object], chat_id: ChatId) -> JsonObject:
+def view_operation(operation: Operation[object], chat_id: ChatId) -> JsonObject:
     """Return an operation for the outbox as JSON."""
-    told: JsonObject = {
+    view: JsonObject = {
         "kind": operation.traits.word or operation.path,
         "chat_id": cast("int | str", getattr(operation, "chat_id", 0)),
     }
     if (message_id := getattr(operation, "message_id", None)) is not None:
-        told["message_id"] = message_id
+        view["message_id"] = message_id
     match operation:
         case SendMessage():
-            told |= _shown(operation.content)
+            view |= _shown(operation.content)
             if operation.inline_keyboard is not None:
-                told["buttons"] = view_buttons(operation.inline_keyboard)
+                view["buttons"] = view_buttons(operation.inline_keyboard)
             if operation.form is not None:
-                told["form"] = view_form(operation.form)
+                view["form"] = view_form(operation.form)
             if operation.reply_keyboard is not None:
-                told["keyboard"] = view_keyboard(operation.reply_keyboard)
+                view["keyboard"] = view_keyboard(operation.reply_keyboard)
         case EditMessage():
             if operation.content is not None:
-                told |= _shown(operation.content)
-            told["buttons"] = view_buttons(operation.inline_keyboard)
+                view |= _shown(operation.content)
+            view["buttons"] = view_buttons(operation.inline_keyboard)
         case AnswerCallback():
-            told |= {"text": cut(operation.text), "alert": operation.show_alert}
+            view |= {"text": cut(operation.text), "alert": operation.show_alert}
         case CreateInvoice():
-            told |= {"text": cut(operation.description), "amount": operation.amount}
+            view |= {"text": cut(operation.description), "amount": operation.amount}
         case _:
             pass
-    if told["chat_id"] != chat_id:
-        told["to"] = True
+    if view["chat_id"] != chat_id:
+        view["to"] = True
     with suppress(LocalProtocolError):  # media that isn't uploaded yet has no raw form
         fields = dict(encode_operation(operation).fields)
         if sum(map(len, fields.values())) <= _RAW:
-            told["raw"] = {name: value for name, value in fields.items() if name != "chat_id"}
-    return told
+            view["raw"] = {name: value for name, value in fields.items() if name != "chat_id"}
+    return view
 
 
 def _shown(content: Content) -> JsonObject:
