@@ -36,9 +36,9 @@ _NO_ADDRESS: Final = "a store's address is sqlite:PATH, such as sqlite:bot.db or
 
 
 async def rebind_store(url: str, *, stamp: Stamp, clock: WallClock) -> None:
-    """Bind the store at this address to another platform address or token; change nothing else.
+    """Replace the store's stamp: the platform's address and the token's digest. Nothing else changes.
 
-    A bot needs a new binding after its token was replaced, or after its platform moved.
+    A bot needs a new stamp if its token was replaced, or if its platform moved to another address.
 
     Raises:
         ConfigError, StoreError: as `open_store`.
@@ -57,7 +57,7 @@ async def open_store(
         url: ``sqlite:PATH``, absolute or relative to the working directory; ``memory:``; or ``postgresql:``
             and an address for `triobot.store.postgres.address.read_address`.
         stamp: platform and bot; a new store is bound to both. With None, the store may belong to any bot.
-            None is for tools that only read: anybody who may read the file may see its content.
+            `rebind_store` and tools that only read use None.
         clock: the time of day.
         retention: how long the store keeps data that is no longer needed.
         visit: whether a tool, and not the bot, opens the store.
@@ -125,7 +125,7 @@ async def wait_free(url: str, *, taken: Callable[[], None]) -> None:
 
 
 async def is_made(url: str) -> bool:
-    """Return whether the schema at this address has any tables, be they triobot's or another program's.
+    """Return whether the schema at this address has any tables, made by triobot or by another program.
 
     Raises:
         StoreError, ConfigError: as `open_store`.
@@ -146,7 +146,7 @@ async def ask_owner(url: str, order: OperatorOrder) -> Answered | None:
         ConfigError: the address names no store on a server, or this user may not use the store.
         StoreError: the owner gave no answer, or the server can't be reached.
 
-    Cancellation: *ambiguous*: the owner may carry the order out.
+    Cancellation: *ambiguous*: the owner may still execute the order.
     """
     place = _place(url)
     from .postgres import ask_owner as ask

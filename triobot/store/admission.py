@@ -1,9 +1,9 @@
 """Checks of every value that enters a store, made before the value joins a batch. Pure.
 
-Group commit puts the writes of unrelated callers into one transaction. A value that the database
-can't store (half a surrogate pair, an integer beyond 64 bits, U+0000 in PostgreSQL) would make the writes of
-the other callers fail. So such a value is refused before it joins a batch, and only its caller gets an error.
-The error names the field, and doesn't repeat the content.
+Group commit puts the writes of unrelated callers into one transaction. A value that the database can't store
+(half a surrogate pair, an integer beyond 64 bits, U+0000 in PostgreSQL) would make the writes of the other
+callers fail. So such a value is refused before the value joins a batch, and only the value's caller gets an
+error. The error names the field, and doesn't repeat the content.
 
 Fields of the same name in different classes have the same check, with a few exceptions. A field without a
 check here can't be written at all.
@@ -80,7 +80,7 @@ def _check_records(field: str, records: Sequence[str]) -> None:
         raise LocalProtocolError(field, "must hold at least one")
     for record in records:
         _RECORD(field, record)
-        # The records of one append are lines of one row.
+        # The database stores the records of one append in one row, one record in each line.
         if "\n" in record:
             raise LocalProtocolError(field, "must be one line each")
 
@@ -189,7 +189,7 @@ def admit_writes(writes: Sequence[Write]) -> tuple[Write, ...]:
 
 
 def _admitted(write: Write) -> Write:
-    if isinstance(write, KeepRaw):  # `as_kept` makes the texts storable
+    if isinstance(write, KeepRaw):  # `as_kept` replaces characters that can't be stored
         _NATURAL("at", write.at)
         return as_kept(write)
     admit(write)
@@ -205,7 +205,8 @@ def decided(write: MovePayment, row: PaymentRow | None) -> Sequence[Decided]:
     """Call `write.move` with a payment's current row, and return the resulting writes.
 
     Raises:
-        StaleRowError: this row doesn't allow the change; the caller must then store no write of the commit.
+        StaleRowError: this row doesn't allow the change; the caller must then store none of the commit's
+            writes.
         LocalProtocolError: one of the resulting writes can't be stored.
     """
     comes = write.move(row)

@@ -1,5 +1,5 @@
-"""Backups: copies of a store, made while the bot keeps running. Also, checks of a store's files before SQLite
-opens the store.
+"""Backups: copies of a store, made while the bot keeps running. This module also checks a store's files
+before SQLite opens the store.
 
 A backup is one file, marked as a backup: a bot refuses to run on a backup. `restoring` turns a backup into a
 store.
@@ -48,7 +48,7 @@ _LOST: Final = (
 )
 
 MOST: Final = 20
-"""Maximum number of reported problems of one sort; one more line stands for the rest."""
+"""Maximum number of reported problems of one sort; a last line says that there are more."""
 
 # Descriptions of damage, each with the query that finds the damaged conversations.
 _RULES: Final[tuple[tuple[str, str], ...]] = (
@@ -128,27 +128,28 @@ def check_alone(path: Path, lock: FileLock, *, to_run: bool = False, to_check: b
             f"the store {path} has a second name, a hard link, and would be damaged if both are opened;"
             " remove the other name"
         )
-    # A power loss may leave the file half written. Such damage is no error here: the log repairs the file.
+    # A power loss may leave the main file half written. A half-written file is no error here, because the log
+    # repairs the file.
     with suppress(*ENGINE_ERRORS), closing(open_alone(path)) as connection:
         if to_run:
             check_original(connection, path)
         mark, begun, _ = (get_meta(connection, LOG) or "").partition("+")
-        # A restored store gets a rollback journal before its first log, and never again.
+        # Only a restored store that has no log yet has a rollback journal of its own.
         if mark and journal.is_file() and journal.read_bytes().startswith(_JOURNAL):
             raise ConfigError(_NOT_ITS_OWN.format(path=path, log=journal.name))
         held = holds(log, mark.encode())
         if mark and held is False:
             raise ConfigError(_NOT_ITS_OWN.format(path=path, log=log.name))
         run, last, clean = get_meta(connection, "run"), lock.notes.run_left(), get_meta(connection, "clean")
-        # On a computer whose boot has no identity, the lock file has no number of the last process.
+        # On a system where a boot has no identity, processes write no number into the lock file.
         if to_run and clean and not held and run and last and int(run) != last and machine_boot():
             raise ConfigError(_OLDER.format(path=path))
         to_check = to_check and get_meta(connection, BACKUP) is None
         if mark and (to_run or to_check) and not begun and not clean:
             noted, length = lock.notes.log_left()
             damage = "" if log.exists() else "isn't beside it"
-            # An incomplete log is fine if the lock file's notes prove that the log has no commit yet. Without
-            # notes (`last` is 0), nothing proves this.
+            # An incomplete log is accepted if the lock file has notes, but no note of this log's first
+            # commit. Without notes (`last` is 0), the log must be complete.
             if not (damage or (held and log.stat().st_size >= length)) and (noted == mark or not last):
                 damage = "is emptied, cut short or damaged"
             if damage:
@@ -174,7 +175,7 @@ def copy_store(
         sqlite3.Error: the source can't be read, or the copy can't be written.
     """
     part = target.with_name(f"{target.name}.part")
-    # A symbolic link with the target's name also counts as an existing file, even a broken link.
+    # A symbolic link with the target's name, even a broken one, also counts as an existing file.
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     remove_leftover(part)
@@ -186,7 +187,7 @@ def copy_store(
                 connection.backup(copy)
             else:
                 connection.backup(copy, pages=STEP, progress=lambda _done, _left, _all: between())
-            # Makes the backup one file instead of three.
+            # With the journal mode DELETE, SQLite keeps no other files beside the backup.
             copy.execute("PRAGMA journal_mode = DELETE").fetchone()
             put_meta(copy, BACKUP, str(now))
         # `link` fails if another file got the name during the copying; `replace` would overwrite this file.

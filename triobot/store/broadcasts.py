@@ -55,7 +55,7 @@ CREATE_BROADCASTS: Final = (
 def stop_after_restore(sql: Sql) -> None:
     """Stop all running broadcasts after a restore or a failover.
 
-    The store may not show which receivers have been reached already.
+    The outcomes of the latest messages may be missing, so a running broadcast would send some messages twice.
     """
     sql.execute(
         "UPDATE broadcasts SET state = 'stopped', content = '', unknown = unknown +"

@@ -26,8 +26,8 @@ CREATE_CODE: Final = (
         last INTEGER,
         ends INTEGER
     )""",
-    # `seq`: number of the newest event when the build was first started. Conversations from before that time
-    # have numbers up to this number.
+    # `seq`: number of the newest event when the build was first started. Conversations that began earlier
+    # have numbers up to this `seq`.
     """CREATE TABLE deployed (
         at INTEGER PRIMARY KEY,
         build INTEGER NOT NULL,

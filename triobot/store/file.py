@@ -1,8 +1,8 @@
 """Store files: code that opens a file safely, and closes the file.
 
-Everything here runs in a worker thread. The order matters: the lock is taken before anything is read, and the
-file is identified as a store of this bot before anything is written. The answer to each PRAGMA is checked,
-because SQLite silently keeps the old mode if the requested mode is impossible.
+Everything here runs in a worker thread. The order matters. The lock is taken before any read, and the file is
+identified as a store of this bot before any write. The answer to each PRAGMA is checked, because SQLite
+silently keeps the old mode if the requested mode is impossible.
 
 The connection locks the file exclusively (``locking_mode=EXCLUSIVE``): before SQLite 3.51.3, a second
 connection, of this process or of a shell, could corrupt the log.
@@ -72,12 +72,12 @@ _LOG_BEGINS_AT: Final = 11 * 1024 * 1024
 _ROOM_BESIDE: Final = 8
 
 # Linux caches the data of one write as one piece. The larger the piece, the longer a later write into the
-# piece takes. In a file filled by writes of 1 MiB of zeros, the fourteen writes of a commit took 48 us; in a
-# file filled by writes of 64 KiB, 22 us.
+# piece takes. The fourteen writes of a commit took 48 us in a file that was filled by writes of 1 MiB, and 22
+# us in a file that was filled by writes of 64 KiB.
 _ZEROS: Final = bytes(64 * 1024)
 
-# Replaces invalid UTF-8 by a character that no JSON and no name contains. So a damaged text causes an error
-# only where code parses the text.
+# This error handler replaces invalid UTF-8 by a character that no JSON and no name contains. So a damaged
+# text causes an error only where code parses the text.
 codecs.register_error("triobot.void", lambda error: ("\x1a", cast("UnicodeDecodeError", error).end))
 _AS_TEXT: Final = methodcaller("decode", "utf-8", "triobot.void")
 
@@ -88,7 +88,7 @@ class StoreFile:
 
     Attributes:
         connection: used by the writer's batches and the steps of a copy, each under `turn`.
-        opening: facts about this process's use of the store, and about the previous process's.
+        opening: facts about the use of the store by this process and by the previous process.
         visited: whether a tool has opened the file; a tool doesn't change the stored fact that the bot
             stopped cleanly.
         notes: facts that the database doesn't have yet; after a kill, the next process reads these facts.
@@ -137,7 +137,7 @@ class StoreFile:
         return str(self.path)
 
     def check_rows(self, error: Exception) -> None:
-        """Check whether a damaged row caused `error`, which ends the program.
+        """Check whether a damaged row caused `error`; the program ends with this error.
 
         The search for such a row takes a few seconds at most.
 
@@ -207,7 +207,7 @@ def open_file(
     any_filesystem: bool = False,
     copying: Copying | None = None,
 ) -> StoreFile:
-    """Lock, check, create or migrate, and open the store at `path`.
+    """Open the store at `path`: lock and check the file, and make or migrate the tables.
 
     Args:
         copying: whether `triobot store copy` reads from or writes to this store; None otherwise.
@@ -245,8 +245,7 @@ def open_file(
 
 
 def grow_log(path: Path) -> None:
-    """Fill an empty log with zeros, because a commit that lengthens the log's file takes several times
-    longer.
+    """Fill an empty log with zeros, because a commit takes several times as long if the log's file grows.
 
     Reserving the space is not enough: the first write into reserved space takes as long as lengthening the
     file. SQLite treats zeros as an empty log, keeps the file's size, up to `journal_size_limit`, and writes
@@ -300,8 +299,8 @@ def _prepare(
     _set(connection, "wal_autocheckpoint", "0")
     if found is not None:
         note_that_log_began(connection)
-    # Deleted data is overwritten, so that no copy of the file contains the data. This costs little, because
-    # the pages with this data are written anyway.
+    # Deleted data is overwritten, so that no copy of the file contains the data. The overwriting costs
+    # little, because the pages with deleted data are written anyway.
     _set(connection, "secure_delete", "1")
     _set(connection, "journal_size_limit", str(_LOG_STAYS_AT))
     if found is not None and due:
@@ -349,7 +348,7 @@ def take_over(
     now: int,
     visit: bool = False,
 ) -> Opening:
-    """Count this process in a separate transaction, see `count_run`, and allocate room for its notes."""
+    """Count this process in a separate transaction (see `count_run`), and allocate room for its notes."""
     connection.execute("BEGIN IMMEDIATE")
     opening = count_run(connection, tables, notes, machine=machine, now=now, visit=visit)
     connection.execute("COMMIT")

@@ -20,7 +20,7 @@ R = TypeVar("R")
 class InlineWriter:
     """Runs each job at once, in a transaction of its own, in its caller's task.
 
-    So virtual time and a seed determine the order of all work in a store in memory.
+    So the order of all work in a store in memory depends only on virtual time and a seed.
 
     Args:
         tables: the rows.
@@ -48,8 +48,8 @@ class InlineWriter:
     async def do(self, job: Job[R]) -> R:
         """Run a job, announce its answer and return the answer; see `Writer.do`.
 
-        Cancellation: *atomic*: if Cancelled is raised, nothing has been done. There is no checkpoint after
-        the work.
+        Cancellation: *atomic*: if Cancelled is raised, nothing has been done. No Trio checkpoint follows the
+        work.
         """
         await trio.lowlevel.checkpoint()
         if self._closed:
@@ -63,8 +63,8 @@ class InlineWriter:
         return job.answer
 
     def note_answered(self, key: str) -> None:
-        """Store at once that the delivery was answered; ignore a failure, which does the same harm as a kill
-        before this call.
+        """Store at once that the delivery was answered. A failure is ignored, because a kill before this call
+        would do the same harm.
         """
         self._catch_up((key,), ())
 

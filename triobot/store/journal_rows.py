@@ -361,7 +361,9 @@ class JournalTables:
         return bool(found[0])
 
     def conversations(self, chat_id: ChatId, *, ended: bool = False) -> list[ConversationRow]:
-        """Return a chat's conversations that have not ended; with `ended`, only those that have ended."""
+        """Return a chat's conversations that have not ended; with `ended`, only the chat's ended
+        conversations.
+        """
         return self._rows(_ENDED if ended else _OF_CHAT, (chat_id,))
 
     def journal(self, conversation: ConversationId) -> Journal | None:
@@ -421,7 +423,7 @@ class JournalTables:
         return found[0]
 
     def count(self) -> None:
-        """Count the stored rows in the tally; called once, when the store is opened."""
+        """Add the conversations that have not ended to the tally, which must be empty."""
         found: tuple[int, int] = self._sql.execute(
             "SELECT count(*), count(parked) FROM conversations WHERE ended_at IS NULL"
         ).fetchone()

@@ -86,7 +86,7 @@ def take_lock(database: Path) -> FileLock:
 
 
 def locked(store: str, who: str = "", *, here: bool = False) -> StoreLockedError:
-    """Return the error for a store that a process has open already.
+    """Return the error for a store that is already open in a process.
 
     Args:
         who: the process that has the store open, as text that begins with a comma.
@@ -115,8 +115,8 @@ def _holder(fd: int) -> str:
 
 
 def give_to_owner(fd: int, database: Path) -> None:
-    """Change the owner of a file that root made beside a store to the store's owner: the bot needs
-    the file.
+    """If root made this file beside a store, give the file to the store's owner, because the bot needs the
+    file.
     """
     if is_root():
         owner = (database if database.exists() else database.parent).stat()
@@ -151,7 +151,7 @@ def check_filesystem(database: Path) -> None:
     On a system without ``/proc``, the filesystem is unknown, and every store is accepted.
 
     Raises:
-        ConfigError: the store is on such a filesystem; names the kind of filesystem.
+        ConfigError: the store is on a network or user-space filesystem; names the kind of filesystem.
     """
     try:
         mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="surrogateescape")
@@ -173,7 +173,7 @@ def filesystem_of(path: Path, mounts: str) -> str | None:
         if len(fields) < 3:
             continue
         point = Path(_unescaped(fields[1]))
-        # If two mounts have the same point, the later mount hides the earlier mount.
+        # Of two mounts with the same mount point, the later mount hides the earlier mount.
         if path.is_relative_to(point) and (best is None or len(point.parts) >= best[0]):
             best = (len(point.parts), fields[2])
     return None if best is None else best[1]

@@ -6,8 +6,8 @@ are left over from an earlier log in the same file. The checksum of an entry cov
 entries. The last entry of a transaction contains the size of the database.
 
 While no transaction is open, all entries with the right salts are committed, except the entries of a
-transaction that was rolled back. The entries of such a transaction end without a commit, or with a checksum
-that doesn't match.
+transaction that was rolled back. The entries of a rolled-back transaction end without a commit, or with a
+checksum that doesn't match.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class MemoryRows:
 
     Attributes:
         tables: the rows, for inspection while a store is open.
-        notes: the work slots: the numbers of conversations with running code.
+        notes: notes of the work slots; see `triobot.store.notes`.
         sql: the database.
     """
 
@@ -73,7 +73,7 @@ class MemoryRows:
         self.tables = Tables(self.sql)
 
     def open(self, clock: WallClock, retention: Retention = RETENTION) -> Store:
-        """Open a store on these rows, as a new process of the bot would open its file."""
+        """Open a store on these rows, as a new process of the bot would open a store file."""
         self.tables = tables = Tables(self.sql)
         opening = take_over(self.sql, tables, self.notes, machine=_MACHINE, now=clock.now())
         tables.retention = retention

@@ -1,12 +1,12 @@
 """Notes: facts that a process writes without an fsync, several times per event, for the next process after a
 kill.
 
-There are three kinds: deliveries that were answered, inbox rows that were consumed, and the work slots
-(`triobot.seams.writes.WorkSlots`): the numbers of conversations with running code. A store in a file keeps
-all notes in its lock file, and writes the first two kinds to its database a moment later. A store in memory
-or on a server writes the first two kinds to its tables without a note. A store on a server keeps the work
-slots in a file on the bot's computer (`postgres.work_file`). A store in memory keeps the work slots in
-memory, for tests that simulate a kill.
+There are three kinds of notes: answered deliveries, consumed inbox rows, and the work slots. The work slots
+(`triobot.seams.writes.WorkSlots`) are the numbers of the conversations and events for which code runs now. A
+store in a file keeps all notes in its lock file, and writes the first two kinds to its database a moment
+later. A store in memory or on a server writes the first two kinds to its tables without a note. A store on a
+server keeps the work slots in a file on the bot's computer (`postgres.work_file`). A store in memory keeps
+the work slots in memory, for tests that simulate a kill.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from ..base.open_files import read_at, write_at
 from ..seams.writes import WORK_SLOTS, WorkSlots
 
 SLOT: Final = 128
-"""Size in bytes of a line in a lock file: the first line names the process, each other line is one note."""
+"""Size in bytes of a line in a lock file. The first line names the process, and each other line is one
+note."""
 
-# The file has a line for each answered delivery, and more lines than a bot answers deliveries in a second. A
-# line is free again once the database has deleted the delivery, which takes much less than a second.
+# Each note of an answered delivery needs one line until the database has deleted the delivery, for much less
+# than a second. A bot answers fewer deliveries in a second than the file has lines.
 _LINES: Final = 4_096
 _LINE: Final = struct.Struct(f"{SLOT}s")
 
-# After the lines, on another page, the file has numbers: the work slots, the process's random number, and the
+# The numbers begin on a new page after the lines: the work slots, the process's random number, and the
 # numbers of consumed rows.
 _NUMBERS: Final = -(-SLOT * (1 + _LINES) // mmap.PAGESIZE) * mmap.PAGESIZE
 _NUMBER: Final = struct.Struct("=q")
@@ -46,11 +47,11 @@ _LOG: Final = struct.Struct("=16sq")
 class Notes:
     """Notes in a lock file.
 
-    Notes are written through mapped memory, with neither an fsync nor a system call: the kernel keeps what a
-    process wrote, however the process dies. A crash of the computer loses the notes. This loss is harmless:
-    after a crash of the computer, nothing proves whether the last answers were sent, so events may be
-    repeated in any case. Disk space for the pages is allocated beforehand, because a write to a page without
-    disk space would kill the process. If the disk is full, the process writes no notes.
+    Notes are written through mapped memory, without an fsync or a system call. The kernel keeps the written
+    data, however the process dies. A crash of the computer loses the notes. This loss is harmless. After a
+    crash of the computer, it is unknown whether the last answers were sent, so events may be repeated in any
+    case. Disk space for the pages is allocated beforehand, because a write to a page without disk space would
+    kill the process. If the disk is full, the process writes no notes.
 
     Used by one thread at a time.
 
@@ -85,7 +86,7 @@ class Notes:
         """Return the consumed rows that the file names, if the process with the number `run` wrote these
         notes.
 
-        Notes of another process are ignored: another database may have had the same path then.
+        Notes of another process are ignored, because that process may have had another database at this path.
         """
         numbers = self._read_numbers()
         return [seq for seq in numbers[_RUN + 1 :] if seq] if numbers[_RUN : _RUN + 1] == (run,) else []
@@ -109,7 +110,8 @@ class Notes:
 
         The commit is durable before the note is written. The store file gets another word before SQLite
         restarts or truncates the log. So if the note and the store file have the same word after a kill or a
-        power loss, the log must contain that commit. A missing note doesn't prove that the log has no commit.
+        power loss, the log must contain the noted commit. A missing note doesn't prove that the log has no
+        commit.
         """
         with suppress(OSError):
             write_at(self._fd, _LOG.pack(bytes.fromhex(word), log.stat().st_size), _SIZE)
@@ -137,7 +139,7 @@ class Notes:
             self._pages = mmap.mmap(self._fd, _SIZE)
         except (OSError, ValueError):
             with suppress(OSError):
-                os.ftruncate(self._fd, SLOT)  # otherwise, the file would have the number of an older process
+                os.ftruncate(self._fd, SLOT)  # the number of an older process must not stay in the file
             return
         numbers = memoryview(self._pages)[_NUMBERS:].cast("q")
         numbers[_RUN] = run
@@ -155,8 +157,8 @@ class Notes:
         _LINE.pack_into(self._pages, at * SLOT, line)
 
     def note_consumed(self, seqs: Collection[int]) -> bool:
-        """Note the numbers of all these consumed rows, or of no row if the room is too small; return whether
-        the rows are noted.
+        """Note the numbers of these consumed rows, if there is room for all of them; return whether the
+        numbers are noted.
         """
         if self._numbers is None or len(seqs) > len(self._free_numbers):
             return False
@@ -219,7 +221,9 @@ class WorkNotes:
         return []
 
     def at_work_left(self) -> tuple[int, ...]:
-        """Return the numbers in the work slots, set by any process; empty if all slots are empty."""
+        """Return the numbers in the work slots of this process or of an earlier one; empty if all slots are
+        empty.
+        """
         if self._file is not None:
             return self._file.at_work_left()
         return tuple(self._in_memory) if any(self._in_memory) else ()
@@ -237,14 +241,14 @@ class WorkNotes:
             self._file.begin(run)
 
     def note_answered(self, key: str) -> None:
-        """Do nothing: the writer's next batch stores the answer."""
+        """Do nothing: the writer's next batch stores the fact that the delivery was answered."""
 
     def note_consumed(self, seqs: Collection[int]) -> bool:
-        """Return False: the caller must commit the rows."""
+        """Return False: the caller must commit the rows' consumption."""
         return False
 
     def drop(self, keys: Collection[str], seqs: Collection[int]) -> None:
-        """Do nothing: there are no notes of these kinds."""
+        """Do nothing: this class has no notes of answers or consumed rows."""
 
     def noted(self) -> Sequence[str]:
         return []
@@ -262,7 +266,7 @@ def _allot(fd: int) -> None:
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(fd, 0, _SIZE)
         return
-    # macOS and Windows have no such call; writing zeros allocates the space as well.
+    # macOS and Windows lack `posix_fallocate`; writing zeros allocates the space as well.
     size = os.fstat(fd).st_size
     if size < _SIZE:
         write_at(fd, bytes(_SIZE - size), size)

@@ -1,9 +1,9 @@
 """Copies of a closed store, made for inspection. No process has the store open, and the store itself is not
 changed.
 
-To read a store that has a log, SQLite must write files beside the store. Also, opening a store counts as a
-visit. So the files are copied unchanged, including the log and the notes of the last process. A shared lock
-prevents processes from opening the store during the copying.
+To read a store that has a log, SQLite must write files beside the store. Moreover, the opening would count as
+a visit to the store. So the files are copied unchanged, including the log and the notes of the last process.
+A shared lock prevents processes from opening the store during the copying.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FILES: Final = ("", "-wal", "-journal", ".lock")
 def copy_offline(path: Path, folder: Path) -> Path:
     """Copy a store into a folder that only its owner can read; return the copy's path.
 
-    A bot that starts during the copying fails with StoreLockedError, as during the work of any other tool.
+    A bot that starts during the copying fails with StoreLockedError.
 
     Raises:
         ConfigError: there is no store, or no room for a copy.
@@ -56,8 +56,8 @@ def _held_still(database: Path) -> Generator[None]:
     """Prevent processes from opening a store while the block runs; other copies may be made.
 
     Raises:
-        StoreLockedError: a process has the store open; or a process opened the store during the block, and
-            the error is raised after the block.
+        StoreLockedError: a process has the store open; raised after the block if a process opened the store
+            during the block.
         ConfigError: the lock file can't be read, or its filesystem has no locks.
     """
     path = lock_path(database)

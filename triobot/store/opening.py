@@ -26,7 +26,7 @@ def begin_epoch(sql: Sql, now: int, *, above: int = 0) -> None:
     put_meta(sql, "epoch_at", str(now))
     # The process that had the store open at the time of the backup or failover counts as cleanly stopped.
     put_meta(sql, "clean", str(now))
-    # The notes and the log of that process don't belong to this store.
+    # The notes and the log from before the restore don't belong to this store.
     drop_meta(sql, "run")
     drop_meta(sql, LOG)
 
@@ -37,12 +37,12 @@ def count_run(
     """Count this process in the open transaction, and delete the stored fact that the last process stopped
     cleanly.
 
-    A visit by a tool keeps this fact for the bot's next process.
+    A tool's visit leaves the fact of a clean stop in the store, for the bot's next process.
 
-    If the computer has not been restarted since the last process, the notes of that process are applied: the
-    kernel keeps written data, however the process ended. So a noted 200 counts as sent, and a noted row
-    counts as consumed. After a restart of the computer, or if the computer's boot is unknown, the notes are
-    ignored: the consumed rows in the notes are read again, and the noted deliveries count as unanswered.
+    If the computer has not been restarted since the last process, that process's notes are applied, because
+    the kernel keeps written data. So a noted 200 counts as sent, and a noted row counts as consumed. After a
+    restart of the computer, or if the computer's boot is unknown, the notes are ignored. The consumed rows in
+    the notes are then read again, and the noted deliveries count as unanswered.
 
     Args:
         machine: identity of this boot of the computer; None on a system without such an identity.

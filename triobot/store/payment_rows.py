@@ -107,8 +107,8 @@ class MoneyTables:
 
     def _put(self, write: PutPayment) -> None:
         row = write.row
-        # Only a failed WHERE condition of these statements raises StaleRowError: the caller can then read the
-        # row again and retry.
+        # Only a false WHERE condition of these statements raises StaleRowError. The caller can then read the
+        # row again, and retry.
         if row.revision == 1:
             statement = (
                 f"INSERT INTO payments ({_COLUMNS})"
@@ -153,11 +153,11 @@ class MoneyTables:
     # --- reading
 
     def get(self, id: RefId) -> PaymentRow | None:
-        """Return one payment; None if there is none."""
+        """Return the payment with this id, or None."""
         return self._one("id = ?", id)
 
     def of_invoice(self, invoice_id: InvoiceId) -> PaymentRow | None:
-        """Return the payment of this invoice; None if there is none."""
+        """Return the payment of this invoice, or None."""
         return self._one("invoice_id = ?", invoice_id)
 
     def due(self, now: int, *, limit: int) -> list[PaymentRow]:
@@ -191,7 +191,8 @@ class MoneyTables:
         after: RefId | None = None,
         limit: int,
     ) -> list[PaymentRow]:
-        """List payments by id, restricted to some states, to one chat, and to payments made before `before`.
+        """List payments by id. Optional filters are states, a chat, and a time `before` which the payments
+        were made.
 
         Args:
             after: id of the last payment of the previous page.
@@ -236,8 +237,8 @@ class MoneyTables:
         """List alarms that are not acknowledged, oldest first.
 
         Args:
-            told_before: leave out each alarm that the operator's hook has accepted since this time. Of the
-                kinds in `triobot.base.alarm_kinds.EVENTS`, also leave out each alarm that was not raised
+            told_before: leave out each alarm that the operator's hook has accepted at or after this time. Of
+                the kinds in `triobot.base.alarm_kinds.EVENTS`, also leave out each alarm that was not raised
                 again after the hook accepted the alarm.
             kinds: only these kinds; empty for all.
         """

@@ -14,7 +14,7 @@ from ..errors import ConfigError, StoreCorruptError
 from .lock import give_to_owner
 
 _MAGIC: Final = b"SQLite format 3\0"
-_MOST_LINKS: Final = 40  # the kernel's own limit
+_MOST_LINKS: Final = 40  # the kernel follows no more links in a path
 COMPANIONS: Final = ("-wal", "-shm", "-journal")
 """Endings of the names of SQLite's files beside a database."""
 
@@ -35,7 +35,7 @@ def checked_path(path: Path) -> Path:
 
 
 def refuse_planted(path: Path) -> None:
-    """Refuse another user's link in a folder where everybody may write, such as /tmp.
+    """Refuse a link of another user in a folder where everybody may write, such as /tmp.
 
     Raises:
         ConfigError: `path` is such a link, or a link to itself; names the link.
@@ -75,8 +75,8 @@ def remove_leftover(path: Path) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Create the file if needed, readable by its owner only; SQLite gives its log and journal the same
-    mode.
+    """Create the file if needed, and make it readable by its owner only. SQLite gives the log and the journal
+    the same mode.
     """
     try:
         _check_and_restrict(path)

@@ -4,8 +4,8 @@ No running bot loads this module.
 
 `restore_file` turns a backup into a store of the next *epoch*. All data of the backup belongs to an earlier
 epoch, because the bot's work between the backup and the restore is unknown. The restore skips many inbox
-numbers, so that no new conversation gets the number of a lost conversation: the keys that code passes to
-other systems contain the conversation's number.
+numbers, so that no new conversation gets the number of a lost conversation. Otherwise, two conversations
+could pass equal keys to other systems, because these keys contain the conversation's number.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def back_up_file(path: Path, target: Path, now: int) -> None:
 
 
 def examine_file(path: Path) -> list[str]:
-    """Return the problems in a store or a backup without changing the file, which no program has open.
+    """Return the problems in a store or a backup that no program has open. The file is not changed.
 
     Raises: as `back_up_file`.
     """
@@ -124,8 +124,8 @@ def _begin_epoch(copy: sqlite3.Connection, epoch: int, seq: int, now: int) -> No
     begin_epoch(copy, now, above=epoch)
     stop_after_restore(copy)
     drop_meta(copy, BACKUP)
-    # The store may have been copied to another address. The restored store replaces the copy too: like all
-    # work after the backup, the bot's work in the copy is unknown.
+    # The store may have been copied to another address. The restored store replaces the copy too. The bot's
+    # work in the copy is unknown, like all work after the backup.
     drop_meta(copy, MOVED)
     drop_meta(copy, COPIED)
     copy.execute("COMMIT")
@@ -155,11 +155,10 @@ def _last_seq(connection: sqlite3.Connection) -> int:
 
 
 def _set_aside(path: Path) -> Path | None:
-    """Rename the existing store's files instead of deleting the files, because the backup may lack some
-    of the data.
+    """Rename the existing store's files. Deleting the files would lose data that the backup lacks.
 
-    The log of the store is renamed first, even if there is no main file: SQLite would write a remaining log
-    over the pages of the next store with this name.
+    The log of the store is renamed first, even if there is no main file: SQLite would copy the pages of a
+    remaining log into the next store with this name.
     """
     suffixes = (*COMPANIONS, "")
     found = [suffix for suffix in suffixes if path.with_name(path.name + suffix).exists()]
@@ -185,8 +184,8 @@ def _locked(path: Path, *, to_check: bool = False) -> Generator[sqlite3.Connecti
     if not path.is_file():
         raise ConfigError(f"there is no store at {path}")
     if not lock_path(path).exists():
-        # `check_kind` reads the file, which would drop SQLite's locks if this process had the store open. But
-        # without a lock file, no process has the store open.
+        # Closing a file drops SQLite's locks on the file, so `check_kind` may be called only if this process
+        # doesn't have the store open. Without a lock file, no process has the store open.
         check_kind(path)
     lock = take_lock(path)
     try:

@@ -1,21 +1,21 @@
 """Decisions of a store: which events are redeliveries, and how long data is kept. Pure.
 
 The rule for redeliveries is documented at `triobot.seams.inbox.Arrival`. The platform repeats a webhook
-request until the bot answers 200. Each callback has a unique id: for a week after a callback, every callback
-with the same id is dropped. A key that the author's code passes is remembered for `Retention.keys`.
+request until the bot answers 200. Each callback has a unique id. For a week after a callback, every other
+callback with the same id is dropped. A key that the author's code passes is remembered for `Retention.keys`.
 
 Other events have no id, and two equal events may both be real, such as the texts "yes" and "yes". So an equal
-event counts as a redelivery only within a minute of a delivery whose 200 was not fully written. Only accepted
-deliveries count: a dropped delivery doesn't prolong the minute, because losing a message is worse than
-handling a message twice.
+event counts as a redelivery only if it arrives within a minute of a delivery whose 200 was not fully written.
+Only accepted deliveries count: a dropped delivery doesn't prolong the minute, because losing a message is
+worse than handling a message twice.
 
 A request that could not be parsed is stored, so that an operator can see what the platform sent. Anybody who
-knows the webhook's address can fill this table. So the table's size is limited: long bodies are truncated,
-and old rows are deleted, except the first `FIRST_ROWS`.
+knows the webhook's address can fill the table of unreadable requests. So this table's size is limited: long
+bodies are truncated, and old rows are deleted, except the first `FIRST_ROWS`.
 
 `Tally` counts the waiting events in memory, so that quota and statistics need no query. When a transaction
-fails, its counts must be undone too: the tally keeps a list of the changes since the last `settle`, and
-`undo` reverts the changes from a position of this list on.
+fails, its counts must be undone too. So the tally keeps a list of the changes since the last `settle`, and
+`undo` reverts all changes behind a position in this list.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def is_redelivery(arrival: Arrival, previous: AcceptedDelivery | None, known_for
 
 
 def names_chat(key: str, chat_id: ChatId) -> bool:
-    """Return whether `key` is the key of an event of this chat, or of an event that a conversation of
-    this chat sent; see `NAMING`.
+    """Return whether `key` belongs to an event of this chat, or to an event from a conversation of this chat;
+    see `NAMING`.
     """
     _, _, rest = key.partition(":")
     return rest.startswith(f"{chat_id}:") or re.search(f":{chat_id}/[0-9]+/", key) is not None
@@ -86,7 +86,7 @@ def names_chat(key: str, chat_id: ChatId) -> bool:
 def as_kept(write: KeepRaw) -> KeepRaw:
     """Return the write in its stored form: truncated, and without characters that some databases can't store.
 
-    Every request is accepted here: a request that could not be parsed often has unreadable headers too.
+    No request is refused here, because a request that could not be parsed often has unreadable headers too.
     """
     return KeepRaw(
         write.at, _storable(write.reason), _storable(write.content_type), write.body[:MOST_BYTES_A_ROW]
@@ -96,8 +96,8 @@ def as_kept(write: KeepRaw) -> KeepRaw:
 def overflows(rows: int, size: int) -> bool:
     """Return whether the store has too many unreadable requests.
 
-    If so, the caller deletes the oldest request except the first `FIRST_ROWS`. The first requests stay: these
-    requests show how the trouble began.
+    If so, the caller deletes the oldest request except the first `FIRST_ROWS`. The first requests are never
+    deleted here, because they show how the trouble began.
     """
     return rows > MOST_ROWS or size > MOST_BYTES
 
@@ -126,7 +126,7 @@ class Retention:
 
     Attributes:
         crashed: conversations that ended with an error, and their journals.
-        ended: conversations that ended well and that the bot keeps on request.
+        ended: conversations that ended well, and that the bot keeps because `EndConversation.kept` was set.
         most_ended: maximum number of conversations that ended well; None for no limit.
         raw: requests that could not be parsed. The number of these requests is also limited.
         keys: keys that code passes to its calls and signals. A second call with a kept key has no effect.

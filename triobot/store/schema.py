@@ -45,7 +45,7 @@ PUT_META: Final = (
 LOG: Final = "log"
 """Fact that ties a file to its log: a random word. The log's first commit appends a ``+`` to the word.
 
-As long as the word in the file has no ``+``, no commit of the current log has been moved into the file.
+As long as the word in the main file has no ``+``, no commit of the current log has been moved into this file.
 """
 BACKUP: Final = "backup_at"
 """Fact that marks a file as a backup; its value is the time of the backup."""
@@ -76,7 +76,7 @@ class Stamp:
 
 
 def sealed(stamp: Stamp) -> PutStamp:
-    """Return the stored form of a stamp: the token's digest, with a fresh salt."""
+    """Return the stored form of a stamp, with a salted digest instead of the token."""
     salt = secrets.token_hex(16)
     return PutStamp(_normal(stamp.base_url), salt, _digest(salt, stamp.token))
 
@@ -202,7 +202,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
                 build INTEGER NOT NULL DEFAULT 0
             )""",
             # The indexes are partial: a resting conversation without a wake time is only in the first index.
-            # There may be a million such conversations.
+            # There may be a million resting conversations.
             "CREATE INDEX conversations_chat ON conversations (chat_id) WHERE ended_at IS NULL",
             """CREATE INDEX conversations_unfinished ON conversations (id)
                 WHERE unfinished = 1 AND parked IS NULL AND ended_at IS NULL""",
@@ -316,7 +316,7 @@ def drop_meta(connection: Sql, name: str) -> None:
 
 
 def note_that_log_began(connection: sqlite3.Connection) -> None:
-    """Append ``+`` to the word of the log, the fact `LOG`. To be called before any other write.
+    """Append ``+`` to the fact `LOG`, the word of the log. To be called before any other write.
 
     When the connection is closed, SQLite's own checkpoint moves the changed fact into the main file.
     """

@@ -1,7 +1,7 @@
 """The clock of a bot with a store on a server: the server's time of day, the same for all computers.
 
 When work moves to another computer, that computer gets the deadlines in the store. If each computer used its
-own clock, a computer with a wrong clock would leave wrong times for the next computer. So a process reads the
+own clock, a computer with a wrong clock would store wrong times for the next computer. So a process reads the
 server's time of day every few seconds, and uses a steady clock in between.
 
 The computer's own clock is compared with the server's, because the bot's code and the check of certificates
@@ -30,8 +30,8 @@ class ServerClock:
         own: this computer's clock.
 
     Attributes:
-        differs: smallest possible number of milliseconds by which the computer's own clock is ahead of the
-            server's clock; negative if the own clock is behind; 0 while the difference is tolerated.
+        differs: milliseconds by which this computer's clock certainly differs from the server's clock, or 0
+            while the difference is tolerated. Negative if this computer's clock is behind.
     """
 
     def __init__(self, own: WallClock) -> None:
@@ -53,8 +53,8 @@ class ServerClock:
         """Process the server's time of day, which the server read between the steady times `asked` and
         `heard`.
 
-        The known offset between the clocks changes only if it contradicts this time: after a slow answer,
-        many offsets are possible.
+        The known offset between the clocks changes only if this time rules it out, because a slow answer
+        allows many offsets.
         """
         least, most = server - heard, server - asked
         known = least + (most - least) // 2 if self._between is None else self._between

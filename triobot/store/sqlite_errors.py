@@ -35,7 +35,8 @@ _NOT_WRITTEN: Final = {
 }
 """Remedies for the operator, by SQLite's code."""
 ENGINE_ERRORS: Final = (sqlite3.Error, ValueError)
-"""Errors that a read of a store may raise. ValueError: a text is not UTF-8, or not the expected number."""
+"""Errors that a read of a store may raise. ValueError: a stored text is not UTF-8, or doesn't have the form
+of the expected number."""
 _UNREADABLE: Final = (TypeError, LookupError, json.JSONDecodeError, zlib.error)
 _UNHARMED_BY_COMMIT: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
 
@@ -47,11 +48,11 @@ def code_of(error: BaseException) -> int:
 
 
 def damage_of(error: Exception, *, reading: bool = False) -> str | None:
-    """Describe the damage that caused an error, without stored content. Return None if the error has another
+    """Describe the damage that caused an error, without stored content; return None if the error has another
     cause.
 
     Args:
-        reading: whether only stored data can have caused the error, and no value of a caller.
+        reading: whether stored data must have caused the error, because the work had no value of a caller.
     """
     if code_of(error) in _DAMAGED:
         return str(error)

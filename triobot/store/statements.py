@@ -47,18 +47,18 @@ NOTE_NEW: Final = f"{_NOTE} DO NOTHING"
 NOTE_AGAIN: Final = f"{_NOTE} DO UPDATE SET at = excluded.at, once = excluded.once, acknowledged = NULL"
 TAKE_IN: Final = "INSERT INTO inbox (seq, chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?, ?)"
 # SQLite updates `sqlite_sequence` only if a new row's number exceeds the stored number. So this statement
-# raises the stored number for many later events at once, and each of these events writes one page less. If
-# the raised number is lost by a rollback, the only harm is that the events write these pages.
+# raises the stored number for many later events at once. Each of these events then writes one page less. A
+# rollback may undo the raise. The only harm is that each event then writes one page more.
 SET_ASIDE: Final = "UPDATE sqlite_sequence SET seq = ? WHERE name = 'inbox'"
 _SET_ASIDE: Final = 64
-# One DELETE with RETURNING takes 1.5 to 2.5 times as long as these two statements.
+# These two statements replace one DELETE with RETURNING, which would take 1.5 to 2.5 times as long.
 _SIZES: Final = "SELECT chat_id, length(body), seq FROM json_each(?) CROSS JOIN inbox ON seq = value"
 _CONSUME: Final = "DELETE FROM inbox WHERE seq = ?"
 SEE_SENDER: Final = (
     "INSERT INTO senders (chat_id, first_sender) VALUES (?, ?) ON CONFLICT (chat_id)"
     " DO UPDATE SET several = 1 WHERE senders.several = 0 AND senders.first_sender <> excluded.first_sender"
 )
-# A unique key is remembered after its answer, too.
+# A unique key is also remembered after its event was answered.
 ANSWERED: Final = "DELETE FROM deliveries WHERE key = ? AND once = 0"
 _CHATS: Final = 16_384
 _SWEPT: Final = 5_000
@@ -114,7 +114,7 @@ class Tables:
         seq = self._next_seq()
         row = InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun)
         self.tally.count_event(chat_id, size, seq if begun is not None else 0)
-        # For each bytes object, but not for a bytearray, sqlite3 searches for an adapter function.
+        # sqlite3 would search for an adapter function for a bytes object, but not for a bytearray.
         body = bytearray(arrival.body)
         self._sql.execute(TAKE_IN, (seq, chat_id, arrival.at, arrival.content_type, body, begun))
         return row
@@ -152,7 +152,7 @@ class Tables:
     def apply_all(self, writes: Sequence[Write]) -> None:
         """Apply these writes; all writes of one frequent kind share one statement.
 
-        Writes of different frequent kinds may change their order, because these kinds write to different
+        The order of writes of different frequent kinds may change, because these kinds write to different
         tables.
 
         Raises:
@@ -242,8 +242,8 @@ class Tables:
         ).fetchall()
         self._lost_raw(raw)
         kept, most = self.retention, _SWEPT // 50
-        # Crashed conversations are kept at least as long as other conversations. Otherwise, each sweep would
-        # have to search for the crashed conversations among the kept conversations.
+        # Crashed conversations are kept at least as long as other conversations. With a shorter time, each
+        # sweep would have to search for the crashed conversations among the kept ones.
         self.journals.drop_ended(now - max(kept.crashed, kept.ended), most=most)
         if kept.ended < kept.crashed:
             self.journals.drop_ended(now - kept.ended, most=most, crashed=False)
@@ -274,7 +274,7 @@ class Tables:
         self._swept_to = "" if end is None else end[0]
 
     def put_check(self, now: int) -> None:
-        """Store the time of a check that the store is writable."""
+        """Store the time `now`, to check that the store is writable."""
         self._sql.execute(PUT_META, ("checked_at", str(now)))
 
     def read_no_more(self, consumed: Collection[int]) -> None:
@@ -337,7 +337,7 @@ class Tables:
             )
 
     def _is_new(self, arrival: Arrival, *, noting: bool) -> bool:
-        """Return whether `arrival` is a new event and no redelivery.
+        """Return whether `arrival` is a new event, and not a redelivery.
 
         With `noting`, also store the key of a new event.
         """
@@ -361,9 +361,7 @@ class Tables:
         return None if row is None else AcceptedDelivery(at=row[0], acknowledged=bool(row[1]))
 
     def _is_group(self, arrival: Arrival) -> bool:
-        """Store the event's sender; return whether the store has ever seen two different senders in the
-        chat.
-        """
+        """Store the event's sender; return whether the chat has ever had two different senders."""
         chat_id, sender_id = arrival.chat_id, arrival.sender_id
         known = self._alone.get(chat_id)
         if known is not None and sender_id in (None, known):
@@ -466,8 +464,10 @@ class Tables:
         return [KeepRaw(*row) for row in rows]
 
     def count_everything(self) -> None:
-        """Fill the tally from the rows; once, when the store is opened."""
-        self.tally.clear()  # not empty: the notes of the previous process have changed the counts
+        """Count all rows again for the tally: when the store is opened, or after the server's answer to a
+        COMMIT was lost.
+        """
+        self.tally.clear()  # applying the previous process's notes has filled the tally
         events: list[tuple[int, int, int]] = self._sql.execute(
             "SELECT chat_id, length(body), CASE WHEN begun IS NULL THEN 0 ELSE seq END FROM inbox"
         ).fetchall()

@@ -138,7 +138,7 @@ class Opened(Served, Protocol):
 
     @property
     def opening(self) -> Opening:
-        """Facts about this process's use of the store, and about the previous process's."""
+        """Facts about the use of the store by this process and by the previous process."""
         ...
 
     def close(self, *, clean: bool, now: int) -> None:
@@ -165,8 +165,8 @@ async def serve(
 
     Args:
         held: as `Store.held`.
-        on_loss: registers a function, which a thread must call when another process has taken the store;
-            `on_loss` is called once.
+        on_loss: called once, with a function as the argument. A thread must call this function when another
+            process has taken the store.
         on_end: called at the end of the block, before the remaining jobs are finished.
         news: as `Store.news`.
 
@@ -202,8 +202,8 @@ async def serve(
             writer.close()
             opened.notes.close()
     try:
-        with trio.CancelScope(shield=True):  # the store must be closed even in a cancelled program;
-            # If a work slot is still set, the author's code has ended the process, so the stop isn't clean.
+        with trio.CancelScope(shield=True):  # close the store even in a cancelled program.
+            # If a work slot is still set, the author's code is ending the process, so the stop isn't clean.
             clean = writer.unharmed and not opened.notes.at_work_left()
             await trio.to_thread.run_sync(partial(opened.close, clean=clean, now=clock.now()))
     finally:
@@ -234,7 +234,7 @@ class Store(_Reads):
     Args:
         opening: facts about this process's use of the store.
         writer: runs functions on the tables.
-        notes: facts that survive a kill of the process and aren't in the tables yet.
+        notes: facts that survive a kill of the process, but aren't in the tables yet.
         clock: the time of day.
         back_up: copies the store into a file.
 
@@ -248,9 +248,9 @@ class Store(_Reads):
             events there. With `news`, every event is stored before a chat handles the event, and chats read
             their events from the inbox, in the order of the rows.
         note_answered, note_consumed, statistics: methods of the writer; see `triobot.store.writer.Writer`.
-        at_work: the work slots: numbers of the conversations or events whose code is running. Setting a slot
-            never waits. The slots survive a kill of the process, but not a restart of the computer. After a
-            kill, the next process finds the numbers in `Opening.at_work`.
+        at_work: the work slots, the numbers of the conversations and events for which code runs now. Setting
+            a slot never waits. The slots survive a kill of the process, but not a restart of the computer.
+            After a kill, the next process finds the numbers in `Opening.at_work`.
     """
 
     def __init__(
@@ -269,7 +269,8 @@ class Store(_Reads):
         self._opening = opening
         self._writer = writer
         self._notes = notes
-        # Attributes instead of methods, for speed: each event uses these, and sets `at_work` several times.
+        # These are attributes instead of methods, for speed: each event uses them, and sets `at_work` several
+        # times.
         self.note_answered = writer.note_answered
         self.note_consumed = writer.note_consumed
         self.statistics = writer.statistics
@@ -294,7 +295,7 @@ class Store(_Reads):
         beginning: Beginning | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Awaitable[Acceptance]:
-        """Store an event, and `also` in the same transaction.
+        """Store an event, and the writes `also` in the same transaction.
 
         A redelivery is not stored. While the inbox is full, no event is stored.
 
@@ -352,7 +353,7 @@ class Store(_Reads):
     # --- conversations
 
     def opening(self) -> Opening:
-        """Return facts about this process's use of the store, and about the previous process's."""
+        """Return facts about the use of the store by this process and by the previous process."""
         return self._opening
 
     conversations = _reads(_journals, JournalTables.conversations)

@@ -1,7 +1,7 @@
 """A thread that runs the jobs of one task, and a file descriptor that wakes that task.
 
 `trio.to_thread` would use a thread of a pool, and report the result through a queue that all threads share.
-Each commit would then also run Trio's own task for this queue.
+Each commit would then also need a turn of Trio's own task for this queue.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class WorkerThread:
     async def wait(self) -> outcome.Outcome[Any] | None:
         """Wait for the outcome of a job, and return the outcome; return None after `wake`.
 
-        Cancellation: none: call this in a shield, since a job in the thread can't be undone.
+        Cancellation: not supported. Call this in a shield, because a job in the thread can't be undone.
         """
         while True:
             await trio.lowlevel.wait_readable(self._wakeup)

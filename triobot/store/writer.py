@@ -2,25 +2,25 @@
 
 Callers pass jobs to the writer. At most 512 jobs wait for a batch; further callers wait for room. All waiting
 jobs run as one batch in a worker thread: one transaction, one fsync. Meanwhile the next batch collects jobs,
-so no caller waits for a timer. If the thread is idle and only one caller has a job, this caller's task begins
-the batch. If several callers shared the last batch, the next batch begins one iteration of the event loop
-later, so that other callers can join the batch. The writer's task waits for the thread, and then wakes the
-callers' tasks.
+so no caller waits for a timer. If the thread is idle and the last batch had a single caller, the next
+caller's own task begins the batch. If several callers shared the last batch, the next batch begins one
+iteration of the event loop later, so that other callers can join the batch. The writer's task waits for the
+thread, and then wakes the callers' tasks.
 
-The writer's task is shielded. An accepted job is finished even while the program is being cancelled. Its
-caller may have made a promise that depends on the job, or a later transaction may depend on the job. The task
-ends when the writer is closed and no job waits. `GRACE` seconds after the close, the task fails the remaining
-jobs. These seconds are real time, because a thread that waits for a dying disk doesn't follow a virtual
-clock.
+The writer's task is shielded. An accepted job is finished even while the program is being cancelled. The
+job's caller may have made a promise that depends on the job, or a later transaction may depend on the job.
+The task ends when the writer is closed and no job waits. `GRACE` seconds after the close, the task fails the
+remaining jobs. These seconds are real time, because a thread that waits for a dying disk doesn't follow a
+virtual clock.
 
 Two kinds of facts have no waiting caller: deliveries that were answered, and inbox rows that were consumed.
 These facts are written at once as notes, which survive a kill of the process (`notes`). The next batch writes
 the same facts to the database, as a `Noted` job among the other jobs. A job that is queued after a `Noted`
 job sees the changes of the `Noted` job. If the `Noted` job fails, later jobs that write fail too. To keep the
 number of `Noted` jobs in a batch small, new facts join the last `Noted` job even if events are queued after
-this job. So these events also fail if the `Noted` job fails. But an answered delivery doesn't join a `Noted`
-job that is queued before an event with the same key: the event came before the answer was written, and must
-count as a redelivery.
+this job. So events that are queued behind a `Noted` job also fail if this job fails. But an answered delivery
+doesn't join a `Noted` job that is queued before an event with the same key. An event that came before the
+answer was written must count as a redelivery.
 
 A store in memory has no task, no thread and no batches: `inline` runs each job in its caller's task.
 
@@ -73,17 +73,18 @@ _log: Final = logging.getLogger("triobot.store")
 MOST_IN_A_BATCH: Final = 512
 GRACE: Final = 30.0
 
-# Longest time for which a `Noted` job waits for another job, to share that job's commit. On a busy bot, an
-# event comes sooner. If the power fails during this wait, the last messages may be sent twice.
+# Longest time for which a `Noted` job waits for another job, to share that job's commit. On a busy bot,
+# another job comes sooner. If the power fails during this wait, the last messages may be sent twice.
 _PAUSE_SECONDS: Final = 0.02
 _REPEAT_SECONDS: Final = 1.0
 
 _BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-"""Bounds for a batch's latency in seconds: from a disk with a write cache to a dying disk."""
+"""Upper bounds of a histogram's buckets for the latency of a batch, in seconds: from a disk with a write
+cache to a dying disk."""
 
 SWEEP_EVERY: Final = 60 * 1000
 _LOOK_EVERY: Final = 4  # number of commits between two checks of the log's length
-_CHECKPOINT_AT: Final = 6 * 1024 * 1024  # well below the size with which the log's file begins
+_CHECKPOINT_AT: Final = 6 * 1024 * 1024  # well below `_LOG_BEGINS_AT` in `file`
 
 
 class Job(Generic[R]):
@@ -109,8 +110,8 @@ class Job(Generic[R]):
         May be called several times; the result of the last call is used.
 
         Args:
-            together: whether the job may merge its writes into fewer statements. If any job of the batch then
-                fails, the batch is rolled back, and its jobs run again one by one, without `together`.
+            together: whether the job may merge its writes into fewer statements. If any job of such a batch
+                fails, the batch is rolled back, and the jobs run again one by one, without `together`.
         """
         raise NotImplementedError
 
@@ -206,10 +207,10 @@ class _TransactionLostError(Exception):
 
 @final
 class Transactions:
-    """Runs batches on one connection, one at a time.
+    """Runs batches on one connection, one batch at a time.
 
     Args:
-        begun: called with a log's word (`schema.LOG`) when the log's first commit is durable.
+        begun: called with the word of a log (`schema.LOG`) when the log's first commit is durable.
     """
 
     def __init__(
@@ -296,8 +297,8 @@ class Transactions:
         try:
             self._begin()
         except sqlite3.Error as error:
-            # Fail all jobs that write at once. If the file is busy, each job would otherwise wait for a
-            # timeout.
+            # All jobs that write get this error at once. If the file is busy, each job would otherwise wait
+            # for a timeout.
             verdict = self._verdict(error, writing=True)
             return [verdict if work.writes else self.run_alone(work) for work in batch]
         verdicts = self._all_well(batch) or each_behind_noted(batch, self._in_savepoint)
@@ -310,7 +311,7 @@ class Transactions:
     def _all_well(self, batch: Sequence[Job[Any]]) -> list[Exception | None] | None:
         """Run the jobs without savepoints.
 
-        Return None if a job failed. In this case, the batch is rolled back, and a new transaction is open.
+        Return None if a job failed. The batch is then rolled back, and a new transaction is open.
 
         Most batches succeed, and a savepoint costs as much as the job inside the savepoint.
         """
@@ -362,8 +363,7 @@ class Transactions:
     def _commit(self) -> sqlite3.Error | None:
         """Commit.
 
-        Return an error if the commit failed. In this case, the transaction is rolled back, or the store is
-        broken.
+        Return an error if the commit failed. The transaction is then rolled back, or the store is broken.
         """
         try:
             self._sql.execute("COMMIT")
@@ -441,7 +441,7 @@ def each_behind_noted(
 
 
 class RunsBatches(Protocol):
-    """Runs batches on one connection, one at a time."""
+    """Runs batches on one connection, one batch at a time."""
 
     @property
     def broken(self) -> StoreError | None:
@@ -496,10 +496,10 @@ class Served(Protocol):
 
 @final
 class Writer:
-    """Runs the jobs of one store until it is closed.
+    """Runs the jobs of one store until the writer is closed.
 
     Args:
-        served: the open store. Besides the writer, only copies of the store use the store's connection.
+        served: the open store. The store's connection is used only by the writer and by copies of the store.
         clock: source of the times for deleting old rows.
         on_crash: called once, when the store is broken and the program should stop.
     """
@@ -529,13 +529,13 @@ class Writer:
         self._give_up_at = math.inf
         self._swept_at = clock.now()
         self._log_is_long = False
-        self._unseen = 0  # number of commits since the last check of the log's length
+        self._unseen = 0  # number of commits since the last check of the log's length.
         # Only the thread changes the following fields.
         self._counts = {kind: [0] * (len(_BOUNDS) + 1) for kind in ("write", "read")}
         self._seconds = dict.fromkeys(self._counts, 0.0)
         self._notes = served.notes
-        # `_open` is the Noted job that further notes join. A queued job that isn't an event resets `_open`.
-        # `_behind` has the keys of the events that were queued after this Noted job.
+        # `_open` is the Noted job that further notes join. When a job that isn't an event is queued, `_open`
+        # becomes None. `_behind` has the keys of the events that were queued after this Noted job.
         self._open: Noted | None = None
         self._behind: set[str | None] = set()
         self._some_noted = trio.Event()
@@ -553,8 +553,7 @@ class Writer:
         """Return the store's counts, as of the last commit."""
         return self._store.tables.tally.statistics
 
-    # A Ctrl-C after the job is queued and before the task waits would leave a job with a task that doesn't
-    # wait for the job.
+    # A Ctrl-C between queueing and waiting would leave a queued job whose task doesn't wait.
     @trio.lowlevel.enable_ki_protection
     async def do(self, job: Job[R]) -> R:
         """Run a job in the next batch, and return its answer once the answer is durable.
@@ -592,8 +591,9 @@ class Writer:
     def note_answered(self, key: str) -> None:
         """Write a note that the 200 of the last accepted delivery with this key was fully written.
 
-        Never waits, never raises. All later calls of `accept` use this fact. The note survives a kill of the
-        process from now on, and a crash of the computer once the next batch has written the note.
+        Never waits, never raises. All later calls of `accept` count the delivery as answered. In a store
+        file, the fact survives a kill of the process at once. After the next batch, the fact also survives a
+        crash of the computer.
         """
         self._notes.note_answered(key)
         if (noted := self._open) is None or key in self._behind:
@@ -603,11 +603,11 @@ class Writer:
     def note_consumed(self, seqs: Collection[int]) -> bool:
         """Write a note that these inbox rows have been handled.
 
-        The note survives the same failures as a note of `note_answered`.
+        The fact survives the same failures as a fact from `note_answered`.
 
         Never waits, never raises. Later calls don't read these rows. Without notes, each end of a
-        conversation would need a transaction: 231,000 CPU instructions, in addition to the 1,260,000
-        instructions for a message and its echo.
+        conversation would need a transaction of 231,000 CPU instructions. A message and its echo need
+        1,260,000 instructions.
 
         Returns:
             Whether the note survives a kill of the process. If False, no note was written, and the caller
@@ -659,7 +659,7 @@ class Writer:
         self._outside.clear()
         self._hop.wake()
 
-    # After a Ctrl-C between the commit and waking the callers, the callers would wait for ever.
+    # A Ctrl-C between the commit and the waking of the callers would make the callers wait for ever.
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Run batches until `close`. Raises nothing: an error is in `crash`."""
@@ -707,7 +707,9 @@ class Writer:
             self._hop.begin(partial(self._commit, self._asked))
 
     def _take(self) -> list[Job[Any]]:
-        """Return all waiting jobs. Then move the jobs that wait for room into the emptied queue."""
+        """Empty the queue of waiting jobs, and return these jobs. The jobs that wait for room move into the
+        queue.
+        """
         taken, self._waiting = self._waiting, []
         while self._outside and len(self._waiting) < MOST_IN_A_BATCH:
             job, _ = self._outside.popitem(last=False)
@@ -725,7 +727,7 @@ class Writer:
         try:
             verdicts: list[Exception | None] = done.unwrap()
         except Exception as error:
-            # No thread was available, or triobot has a bug: it isn't known what was stored.
+            # No thread was available, or triobot has a bug. It is unknown which jobs were stored.
             self._crashed(error)
             verdicts = [StoreCorruptError("the store's writer failed") for _ in work]
         self._served += 1
@@ -735,7 +737,7 @@ class Writer:
                 try:
                     job.announce()
                 except Exception as error:
-                    # The row is durable, but was not announced: only a restart finds such a row. Wake the
+                    # The row is durable, but was not announced. Only a restart can find the row. Wake the
                     # other callers, and stop the program with the announcement's error.
                     self._crashed(error)
         if noted := [job for job in work if type(job) is Noted]:
@@ -754,7 +756,7 @@ class Writer:
         for job in jobs:
             if job.error is not None:
                 continue
-            # If a key was noted again, keep its note: the new note may belong to a later delivery.
+            # If a key was noted again, keep the note, which may belong to a later delivery.
             for later in left:
                 for key in job.answered.keys() & later.answered.keys():
                     del job.answered[key]
@@ -794,7 +796,7 @@ class Writer:
             self._crashed(self._transactions.broken)
 
     def _housekeeping(self, batch: list[Job[Any]]) -> list[Job[Any]]:
-        """Return a job that deletes old rows, if such a job is due and the batch has a transaction anyway."""
+        """Return a job that deletes old rows, if such a job is due and another job of the batch writes."""
         now = self._clock.now()
         is_time = abs(now - self._swept_at) >= SWEEP_EVERY
         if not (is_time or self._store.tables.noted >= SWEEP_AFTER) or not any(job.writes for job in batch):

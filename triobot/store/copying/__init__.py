@@ -1,7 +1,8 @@
 """Copies of a store to another database or address: `triobot store copy`.
 
-Read `copier` first, for the order of the steps; then `tables`, for the copied rows. `ends` has the interface
-that a store implements to be copied, for SQLite and for PostgreSQL.
+Read `copier` first, for the order of the steps; then `tables`, for the copied rows. `ends` defines the
+interface of the source and the target, and implements it for SQLite; `postgres.end` implements it for
+PostgreSQL.
 """
 
 from __future__ import annotations

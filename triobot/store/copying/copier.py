@@ -2,9 +2,9 @@
 replaces the old store.
 
 No other process has either store open during the copying. Rows keep their numbers, because journals,
-payments, keys of signals and data of chats refer to these numbers: a conversation has the number of its
-event. Events that come after the copying get larger numbers. The order of the following steps ensures that a
-bot never uses both stores:
+payments, keys of signals and data of chats refer to these numbers. The number of a conversation is the number
+of its event. Events that come after the copying get larger numbers. The order of the following steps ensures
+that a bot never uses both stores:
 
 1. The transaction that creates the new store marks this store as *half copied*. Only the copier opens a
   half-copied store.
@@ -146,7 +146,8 @@ def _copy_table(source: CopyEnd, copy: CopyEnd, table: CopiedTable, tell: Callab
 def _pages(source: CopyEnd, table: CopiedTable) -> Iterator[Sequence[Row]]:
     pages = table.pages(source.sql)
     while True:
-        # Only a read of the source is in this `with` block, because the block converts the source's errors.
+        # This `with` block contains nothing but a read of the source, because the block converts the source's
+        # errors.
         with source.reading():
             page = next(pages, None)
         if page is None:

@@ -42,7 +42,7 @@ class CopyEnd(Protocol):
         ...
 
     def reading(self) -> AbstractContextManager[None]:
-        """Return a context manager for reads outside `put`, which converts the database's errors."""
+        """Return a context manager that converts the database's errors in reads outside `put`."""
         ...
 
     def number_from(self, last: int) -> None:
@@ -59,7 +59,7 @@ class CopyEnd(Protocol):
 
 
 def last_number(sql: Sql) -> int:
-    """Return the largest event number that a store has used; conversations have the numbers of events."""
+    """Return the largest event number that a store has used for an event or a conversation."""
     found = [sql.execute(_LAST).fetchone(), sql.execute(_NEWEST).fetchone()]
     return max([row[0] for row in found if row is not None and row[0] is not None], default=0)
 

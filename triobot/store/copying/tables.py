@@ -65,7 +65,7 @@ class CopiedTable:
 
 
 def _within(found: Sequence[Row]) -> Row:
-    """Return the key of the last of these rows that fits into one page of a table's copy."""
+    """Return the key of the last row that still fits into the page; the page has at least one row."""
     size = 0
     for at, row in enumerate(found):
         size += int(row[-1])
@@ -128,4 +128,4 @@ TABLES: Final = (
     CopiedTable("receivers", ("n", "position"), ("chat_id", "gone")),
     CopiedTable("raw", ("n",), ("at", "reason", "content_type", "body"), "length(body)"),
 )
-"""In this order, the copier finds unreadable rows before it has copied many rows."""
+"""The copier copies the tables in this order, to find an unreadable row early."""

@@ -6,16 +6,16 @@ processes also accept events, and no event is lost if the owner dies.
 One transaction inserts all events that have arrived since the previous transaction began. After any error,
 the same batch is sent again. The second attempt finds the keys that the first attempt has stored. So the
 transaction needs neither a count of commits nor the owner's lock. By the server's clock, an event is inserted
-within `ADMITTED_WITHIN` seconds of its arrival, or never. Without this limit, a delayed or repeated batch
-might insert an event too late: the platform may have repeated the event to another process, and after that
-process's 200, the late event would count as a new event. Within the limit, the time of arrival tells a new
-event from a repetition: a user's second message of the same content arrives after the 200 of the first
-message. After an error, the fact that a 200 was written is also sent again. This fact applies only to
-deliveries that arrived no later than the answered delivery.
+within `ADMITTED_WITHIN` seconds of its arrival, or never. Without this limit, a delayed batch might insert an
+event that the platform has sent again to another process. After that process's 200, the delayed event would
+count as a new event. Within the limit, the time of arrival distinguishes a new event from a repetition: a
+user's second, equal message arrives after the 200 of the first message. After an error, the fact that a 200
+was written is also sent again. The repeated fact never acknowledges a delivery that arrived after the
+answered delivery.
 
 A transaction takes event numbers under one lock, and keeps this lock until the transaction ends. So rows
 become visible in the order of their numbers: once the owner has read a row, no row with a smaller number
-appears. A transaction waits for the lock as long as one commit of another process takes.
+appears. A transaction may have to wait for the lock while another process commits.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _ASK_CLOCK_EVERY: Final = 5_000
 _LAST_SECONDS: Final = 0.5
 _LOOK_SECONDS: Final = 0.5
 _NOTED_WITHIN: Final = 0.02
-"""Seconds before the fact that a 200 was written is stored; a batch of events stores the fact sooner."""
+"""How long a written 200 waits for a batch of events, to be stored in the same transaction; in seconds."""
 _NOTHING: Final = StoreStatistics(0, 0, 0)
 
 _NAME: Final = b"SET application_name = 'node admission'"
@@ -185,16 +185,17 @@ class Admission:
         """Insert an event. The owner of the store handles the event.
 
         Raises:
-            StoreAwayError: the event was not inserted in time, and never will be. If the answer to a COMMIT
-                was lost, the event may be in the inbox already; the platform's repetition is then dropped.
+            StoreAwayError: the event was not inserted in time, and will not be inserted later. But if the
+                answer to a COMMIT was lost, the event may already be in the inbox; the platform's repetition
+                is then dropped.
 
         Cancellation: *ambiguous*.
         """
         admit(arrival)
-        if arrival.key is None:  # the key shows whether a repeated event is stored
+        if arrival.key is None:  # after an error, the key shows whether the event is stored
             arrival = attrs.evolve(arrival, key=f"request:{arrival.chat_id}:{uuid4().hex}")
         elif arrival.at == self._answered.get(arrival.key):
-            arrival = attrs.evolve(arrival, at=arrival.at + 1)  # a new event in the same millisecond
+            arrival = attrs.evolve(arrival, at=arrival.at + 1)  # a new event with the same arrival time
         if self.statistics().inbox_bytes + len(arrival.body) > quota.bytes_in_all:
             await trio.lowlevel.checkpoint()
             return OverQuota(whole=True)
@@ -208,7 +209,7 @@ class Admission:
         assert one.answer is not None
         if arrival.key is not None and not arrival.once:
             self._came[arrival.key] = arrival.at
-            if len(self._came) > _MOST_KNOWN:  # many connections were lost before their 200
+            if len(self._came) > _MOST_KNOWN:  # a lost connection leaves its key in `_came`
                 del self._came[next(iter(self._came))]
         if on_commit is not None and isinstance(one.answer, InboxRow):
             on_commit(one.answer)
@@ -232,8 +233,7 @@ class Admission:
         await self.ask(keep)
 
     def note_answered(self, key: str) -> None:
-        """Queue the fact that the 200 of the delivery with this key was fully written; the next batch stores
-        the fact.
+        """Queue the fact that the 200 with this key was fully written. The next batch stores this fact.
 
         Never waits.
         """
@@ -247,9 +247,9 @@ class Admission:
             await trio.sleep(_NOTED_WITHIN)
 
     async def check(self) -> None:
-        """Check that the database commits now, by writing a stored value again.
+        """Write a stored value again, to check that the database commits now.
 
-        A read would succeed even while commits wait for a synchronous standby that is gone.
+        A read would be no check: reads succeed even while commits wait for a lost synchronous standby.
 
         Raises:
             StoreAwayError: the database doesn't answer.
@@ -291,7 +291,7 @@ class Admission:
         """Run `work` in a worker thread, over a new connection.
 
         Raises:
-            StoreAwayError: `work` could not be done now, or the server doesn't answer in time.
+            StoreAwayError: `work` has failed for now, or the server doesn't answer in time.
         """
 
         def do() -> None:
@@ -339,7 +339,7 @@ class Admission:
         return batch
 
     async def _admit(self, batch: Sequence[_ToAdmit]) -> None:
-        """Insert a batch, and repeat after each error; fail events that have waited too long."""
+        """Insert a batch, and retry after each error. Events that have waited too long get an error."""
         answered = dict(self._answered)
         why = StoreAwayError(f"the server of the store {named(self._address)} doesn't answer in time")
         while True:
@@ -348,12 +348,12 @@ class Admission:
                 with trio.CancelScope() as self._attempt:
                     answers = await ask(partial(self._send, batch, answered), self._connection)
                 if answers is None:
-                    raise why  # an earlier error of the server explains more
+                    raise why  # an earlier error says more than this timeout
             except (TriobotError, psycopg.Error) as error:
                 if self._connection is not None:
                     self._connection.close()
                 self._connection = self._ahead = None
-                if not isinstance(error, psycopg.errors.DivisionByZero):  # this error means: too late
+                if not isinstance(error, psycopg.errors.DivisionByZero):  # divided by 0: too late
                     why = self._away(error)
                 late = [one for one in batch if steady_time() >= one.until]
                 for one in late:
@@ -380,7 +380,7 @@ class Admission:
         return StoreAwayError(f"the store {named(self._address)} is away: {first_line(error)}")
 
     async def watch(self) -> None:
-        """Cancel each attempt that the server doesn't answer in time; runs until cancelled."""
+        """Cancel each attempt that gets no answer in time; runs until cancelled."""
         while True:
             await trio.sleep(_LOOK_SECONDS)
             asked = [one for one in self._sent if not one.over.is_set()] or self._waiting
@@ -471,7 +471,7 @@ def admission_at(place: str) -> Admission:
 async def hear_news(address: PostgresAddress, node: int, tell: Callable[[], None], answer: CarryOut) -> None:
     """Call `tell` when another process may have inserted events, and `answer` for each order of an operator.
 
-    Runs until cancelled. After a lost notification, `tell` is called half a second late.
+    Runs until cancelled. After a lost notification, `tell` is called up to half a second late.
 
     Args:
         node: the number of this process, which is the store's owner.

@@ -14,8 +14,8 @@ from typing import Final
 from ..journal_rows import APPEND, FITS, LIVE
 from ..rules import NAMING
 
-# An array, and not a join: while the table is small, the server may plan a join that scans the whole table,
-# and then keep this plan for a large table.
+# This form uses an array instead of a join. While the table is small, the server may plan a join that scans
+# the whole table, and keep this plan when the table is large.
 _LISTED: Final = "ARRAY(SELECT value::bigint FROM jsonb_array_elements_text(?::jsonb) AS listed (value))"
 _LIVE_HERE: Final = "SELECT count(*) FROM conversations WHERE chat_id = inbox.chat_id AND ended_at IS NULL"
 _OTHERWISE: Final = (
@@ -42,7 +42,7 @@ _TYPES: Final = (
 )
 _VALUE: Final = re.compile(r"\?([0-9]*)")
 # For a small table, the planner may choose an index of all conversations that have not ended instead of the
-# primary key. This form of the condition matches no such index.
+# primary key. This form of the condition makes that index unusable.
 _NOT_ENDED: Final = "coalesce(ended_at, -1) = -1"
 _BY_ID: Final = re.compile(r"(\bid = \?[0-9]* AND )ended_at IS NULL")
 _HINT: Final = re.compile(r" INDEXED BY \w+")

@@ -20,8 +20,8 @@ from .schemas import is_there
 from .session import connect, named
 
 _NUMBER: Final = b"SELECT setval('numbers', $1)"
-# Tables whose rows are copied with their numbers. An INSERT with an explicit number doesn't move the table's
-# sequence.
+# Tables with numbered rows; the copy keeps the numbers. An INSERT with an explicit number doesn't move the
+# table's sequence.
 _COUNTED: Final = ("raw", "broadcasts")
 
 

@@ -65,8 +65,8 @@ def ends_the_session(error: Exception) -> bool:
     """Return whether the session ended with this error, even if libpq still reports an open connection.
 
     When the server ends a session, libpq either reads the server's last message, with a code, or only finds
-    the connection closed. So an error without a code means a closed connection, except two errors of psycopg
-    itself: a refused value, and a statement that was skipped after an error in a pipeline.
+    the connection closed. So an error without a code means a closed connection. The exceptions are two errors
+    of psycopg itself: a refused value, and a statement that was skipped after an error in a pipeline.
     """
     if not isinstance(error, psycopg.Error) or isinstance(error, errors.PipelineAborted):
         return False
@@ -103,7 +103,9 @@ def _caused(failure: TriobotError, error: Exception) -> TriobotError:
 
 
 def for_the_connector(error: psycopg.Error, name: str) -> TriobotError:
-    """Convert an error of connecting to ConfigError for a wrong configuration, else to StoreAwayError."""
+    """Convert an error of a connection attempt: a wrong configuration into ConfigError, any other error into
+    StoreAwayError.
+    """
     text = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
     for words, why in _AT_CONNECT:
         if words in text:

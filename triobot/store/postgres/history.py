@@ -4,10 +4,10 @@ The promotion of a standby to primary begins a new timeline, and so does a recov
 last acknowledged commits may be missing in the new timeline. Only a process that had the store open at that
 time can detect a missing commit, because the process knows the number of its commits.
 
-If two primaries are in different timelines, the primary in the earlier timeline is outdated: nobody stopped
-this server when the other server was promoted. For each address, a process remembers the latest timeline that
-it has seen, and doesn't use a server in an earlier timeline. A copy of the database that was restored for
-another purpose also has a later timeline, but another address.
+If two primaries are in different timelines, the primary in the earlier timeline is outdated. The outdated
+server was not stopped when the other server was promoted. For each address, a process remembers the latest
+timeline that it has seen, and doesn't use a server in an earlier timeline. A copy of the database for another
+purpose may also have a later timeline, but the copy has another address.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _log: Final = logging.getLogger("triobot.store")
 _SHORT: Final = 2
 """Timeout of the additional connection that looks for a later primary, in seconds; libpq's minimum."""
 _REST: Final = 10.0
-"""Number of seconds for which the additional connection isn't tried again after a host didn't answer."""
+"""After a host didn't answer, the additional connection isn't tried again for so many seconds."""
 
-# Identifies the server's files, the timeline, and the table `owner`. After loading a dump, this table has
-# another oid.
+# Query for a history: the identity of the server's files, the timeline, and the oid of the table `owner`. In
+# a database that was loaded from a dump, the table `owner` has another oid.
 _HISTORY: Final = (
     b"SELECT concat_ws('/', (SELECT system_identifier FROM pg_control_system()),"
     b" substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), 'owner'::regclass::oid)"
@@ -60,9 +60,10 @@ def store_of(connection: psycopg.Connection[TupleRow]) -> str:
 
 
 def go_on(connection: psycopg.Connection[TupleRow], name: str) -> None:
-    """Store that the server's current history lacks no commit; log a warning if the history is new.
+    """Store the fact that the server's current history contains all commits; log a warning if the history is
+    new.
 
-    To be called only by a process that has verified its number of commits under its lock.
+    The caller must have verified its number of commits under its lock.
     """
     if connection.execute(_GO_ON, (history_of(connection),)).rowcount:
         _log.warning(

@@ -2,8 +2,8 @@
 
 The order of the opening matters. The server is checked first. Before any write, the schema is identified as
 this bot's, in a version that this code can use. One transaction takes the store, migrates the schema and
-counts the process, while the owner's row is locked. So the opening either makes this process the owner, or
-changes nothing. Every later commit requires that this session has the owner's lock. So a process that has
+counts the process, while the owner's row is locked. So this transaction either makes this process the owner,
+or changes nothing. Every later commit requires that this session has the owner's lock. So a process that has
 lost the store without noticing can't write (`ownership`).
 """
 
@@ -62,9 +62,9 @@ _log: Final = logging.getLogger("triobot.store")
 # Stores that this process closed while the server was away; see `acquit_late`.
 _unacquitted: Final[list[OpenedStore]] = []
 _ours: Final[dict[int, int | None]] = {}
-"""All node numbers that this process has or had. The name doesn't identify this process: a process in another
-container may have the same name. The value is None, or, for a node that was closed while the server was away,
-its number of commits."""
+"""All node numbers that this process has or had. A process's name doesn't identify the process, because a
+process in another container may have the same name. If a node was closed while the server was away, the value
+is the node's number of commits; otherwise None."""
 
 _OWNER: Final = b"SELECT id, name FROM owner"
 _LOCK: Final = b"SELECT id FROM owner FOR UPDATE"
@@ -86,7 +86,7 @@ class OpenedStore:
 
     Attributes:
         name: name of the store in logs and errors.
-        opening: facts about this process's use of the store, and about the previous process's.
+        opening: facts about the use of the store by this process and by the previous process.
         node: the number of this process.
         sql: executes statements; used only by this class, or by a tool that uses the store without `serve`.
         address: the store's address.
@@ -168,8 +168,8 @@ class OpenedStore:
         run(b"BEGIN")
         try:
             self._take()
-            # Check under the lock: the previous owner may have been `triobot store copy`, which may have
-            # finished while this process waited.
+            # This check needs the lock: while this process waited, `triobot store copy` may have copied the
+            # store.
             check_whole(self.sql, self.name, copying)
             migrate(self.sql)
             self._note_history(now)
@@ -225,8 +225,8 @@ class OpenedStore:
 
     def _lock_row(self) -> None:
         try:
-            # Don't wait for the row: the process that has locked the row is alive, or the server's timeout
-            # soon ends its transaction.
+            # Don't wait for the row. Either the process that has locked the row is alive, or the server's
+            # timeout soon ends that process's transaction.
             self.sql.run(_LOCK + b" NOWAIT")
         except errors.LockNotAvailable:
             raise self._locked(None) from None
@@ -242,7 +242,7 @@ class OpenedStore:
         return locked(self.name, who, here=owner in _ours)
 
     def _count(self, now: int, *, visit: bool) -> Opening:
-        """Count this process, and the crashed processes before; see `acquit`."""
+        """Count this process, and the processes that crashed before; see `acquit`."""
         sql = self.sql
         lived = get_meta(sql, "lived") == (get_meta(sql, "run") or "")
         opening = count_run(sql, self.tables, self.notes, machine=machine_boot(), now=now, visit=visit)
@@ -258,16 +258,16 @@ class OpenedStore:
         if self._work_file is not None:
             self.notes = WorkNotes(self._work_file.notes)
         if noted := self.notes.at_work_left():
-            # The notes are of this computer's last process. Processes of other computers may have owned the
-            # store since then.
+            # The notes are of this computer's last process. After that process, processes of other computers
+            # may have owned the store.
             opening = attrs.evolve(opening, at_work=noted, unclean=max(1, opening.unclean))
         return opening
 
     def acquit(self, *, late: bool = False) -> None:
-        """Store the fact that this process did not crash, although the process no longer owns the store.
+        """Store the fact that this process did not crash; the process no longer owns the store.
 
-        Otherwise, the next owner of the store counts this process as crashed. The write is safe without the
-        fence: only starts read the fact, under the same lock as this write.
+        Without this fact, the next owner of the store counts this process as crashed. The write is safe
+        without the fence, because only starting processes read the fact, under the same lock.
 
         Args:
             late: whether this process closed the store a while ago. The table `owner` may then still name
@@ -285,8 +285,7 @@ class OpenedStore:
                 if get_meta(session, "run") == self._run:
                     put_meta(session, "lived", self._run or "")
                 elif self.opening.boot >= int(get_meta(session, "unclean_since") or 0):
-                    # No process has stopped cleanly since then, so the count of crashes includes this
-                    # process.
+                    # No later start has reset the crash count to 0, so the count includes this process.
                     unclean = int(get_meta(session, "unclean") or 0)
                     put_meta(session, "unclean", str(max(0, unclean - 1)))
         finally:
@@ -295,9 +294,9 @@ class OpenedStore:
     def _note_history(self, now: int) -> None:
         """Begin the next epoch if the server's history has changed since the store was last open.
 
-        In a new history, acknowledged commits may be missing, and this process can't check whether any are.
-        Only a process that had the store open can find all its commits. Such a process has then stored the
-        new history already, and no epoch begins; see `triobot.store.postgres.history.go_on`.
+        In a new history, acknowledged commits may be missing. Only a process that had the store open can
+        detect missing commits, by the number of its own commits. If no commit is missing, such a process has
+        stored the new history already, and no epoch begins; see `triobot.store.postgres.history.go_on`.
         """
         history = history_of(self.sql.connection)
         known = get_meta(self.sql, "history")
@@ -310,11 +309,11 @@ class OpenedStore:
             self.sql.run(_LEAP)
 
     def hurry(self) -> None:
-        """Called while the store is being closed: stop waiting for a silent server once the lease has
-        expired.
+        """Start a thread that ends the wait for a silent server once the lease has expired; called when the
+        closing begins.
 
-        All acknowledged work is stored. Unacknowledged work is not stored, or the outcome of its commit is
-        unknown.
+        Acknowledged work is stored in any case. Unacknowledged work is not stored, or the outcome of its
+        commit is unknown.
         """
         give_up(lambda: not self.held(), self.transactions.give_up, self._closed)
 
@@ -351,7 +350,7 @@ class OpenedStore:
                     self._lease.end()
                 if self._work_file is not None:
                     if clean:
-                        self.notes.clear()  # after a clean stop, no conversation counts as crashed
+                        self.notes.clear()  # a clean stop must not raise a crash count
                     self._work_file.release()
                 self._closed.set()
                 self.sql.close()
@@ -381,7 +380,7 @@ def open_here(
     visit: bool = False,
     copying: Copying | None = None,
 ) -> OpenedStore:
-    """Connect to the server, and create or migrate, take and open the store; called in a worker thread.
+    """Connect to the server, make or migrate the schema, and take the store; called in a worker thread.
 
     If the owner may just have died, wait up to `PATIENCE` seconds until its lock is free.
 
@@ -412,11 +411,10 @@ def open_here(
 
 
 def acquit_late(address: PostgresAddress) -> None:
-    """Store that this process did not crash while it had earlier stores open; the server was away when
-    those stores were closed.
+    """Call `acquit` for the stores that this process closed while the server was away.
 
-    To be called in a worker thread. Otherwise, after a few restarts of the server, the bot's next start would
-    log a warning that the program crashes.
+    To be called in a worker thread. After a few restarts of the server without this call, the bot's next
+    start would log a warning of crashes.
     """
     for opened in [one for one in _unacquitted if one.address == address]:
         try:

@@ -2,12 +2,13 @@
 
 A command may run on any computer that reaches the store, so order and answer are rows in tables beside the
 store's own tables. The command inserts its order as a row, and notifies the owner. The owner executes the
-order, and inserts the answer in pieces. Then the command deletes all these rows. The tables are unlogged:
-their content reaches neither the server's write-ahead log, nor a standby, nor an archive.
+order, and inserts the answer in pieces. Finally, the command deletes the rows of the order and its answer.
+The tables are unlogged: their content reaches neither the server's write-ahead log, nor a standby, nor an
+archive.
 
-Advisory locks show which processes are alive: a command has a lock on its order's number, and an owner has a
-lock on its own number (`ownership`). So no process has to renew a row. Each time the owner takes orders, the
-owner first deletes the rows of killed commands.
+Advisory locks show which processes are alive. A command has a lock on its order's number, and an owner has a
+lock on its own number (`ownership`). So no process has to renew a row. Whenever the owner looks for orders,
+it first deletes the rows of killed commands.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ def _put(connection: Connection, address: PostgresAddress, number: int, order: O
 
 
 def _answer_to(connection: Connection, number: int, name: str, patience: float) -> Answered | None:
-    """Wait for the answer, and return it; None if the owner ended before it took the order.
+    """Wait for the answer, and return the answer; None if the owner ended before it took the order.
 
     Raises:
         StoreError: no answer will come.
@@ -156,7 +157,7 @@ def _answer_to(connection: Connection, number: int, name: str, patience: float) 
             return int(status), b"".join(lines for (lines,) in pieces)
         now = time.monotonic()
         lived_at = now if lives else lived_at
-        # Wait for a moment: an owner that is alive and has lost its session makes a new session.
+        # A short wait: a living owner that has lost its session makes a new session.
         is_gone = now >= lived_at + 2 * GRACE
         if is_gone or (not taken and now >= began + patience):
             undone = connection.execute(_WITHDRAW, (number,)).rowcount == 1
@@ -180,13 +181,13 @@ def _answer_to(connection: Connection, number: int, name: str, patience: float) 
 def take_orders(
     connection: Connection, node: int, in_hand: Sequence[int]
 ) -> Sequence[tuple[int, OperatorOrder]]:
-    """Take the orders for this node, and return each order with its number; called in a worker thread.
+    """Take the orders for this node, and return the orders with their numbers; called in a worker thread.
 
     Orders of ended commands are deleted.
 
     Args:
-        in_hand: numbers of the orders that this node is executing now. An order that was taken before, but
-            isn't in `in_hand`, is returned again: the result of the call that took this order was lost.
+        in_hand: numbers of the orders that this node is executing now. If an order was taken before but isn't
+            in `in_hand`, the result of that earlier call was lost, so the order is returned again.
     """
     connection.execute(_SWEEP)
     taken = connection.execute(_TAKE, (node, list(in_hand))).fetchall()

@@ -15,10 +15,10 @@ each pipeline.
 While no commit is being executed, a thread of the owner sends a query every `SPEAKS_EVERY` seconds. So an
 owner with a busy event loop isn't silent, but an owner with a frozen interpreter is silent. The same thread
 checks every `LOOK_EVERY` seconds whether the session has ended. In two cases, the process must not begin any
-work that other programs can observe (`SpokenLease.held`). First, for `GRACE` no check has found the session
-alive: after this time, another process may own the store. Second, the server has answered nothing for three
-seconds: another process may have ended the session, and after a network failure this process isn't notified
-of the end.
+work that other programs can observe (`SpokenLease.held`). First, no check has found the session alive for
+`GRACE` seconds: another process may own the store by now. Second, the server has answered nothing for three
+seconds: another process may have ended the session. After a network failure, this process isn't notified of
+that end.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ TAKE: Final = b"UPDATE owner SET id = $1, name = $2"
 COUNT: Final = b"INSERT INTO commits VALUES ($1, 0)"
 """Statement that begins the count of a process's commits."""
 
-# Each commit of the process has left one dead row in the table. The condition on `n` avoids a scan of these
-# rows.
+# Each commit of the process has left one dead row in the table. Because of the condition on `n`, the server
+# doesn't scan these rows.
 CUT: Final = b"DELETE FROM commits WHERE node = $1 AND n = (SELECT max(n) FROM commits WHERE node = $1)"
 """Statement that deletes a commit count: of this process, or of a process whose lock `free_for` found free in
 the same transaction."""
@@ -55,14 +55,14 @@ SETTLE: Final = b"SELECT max(n) FROM commits WHERE node = $1"
 """Query for the number of a process's commits; NULL if another process has taken the store."""
 
 SETTLE_SURELY: Final = b"SELECT n FROM commits WHERE node = $1 ORDER BY n DESC LIMIT 1 FOR UPDATE"
-"""Query for the same number as `SETTLE`, after the answer to a COMMIT was lost. FOR UPDATE makes the query's
-own commit wait for synchronous standbys, so that these standbys have the found row too."""
+"""Query for the same number as `SETTLE`, after the answer to a COMMIT was lost. Because of FOR UPDATE, the
+query's own commit waits until the synchronous standbys have the found row too."""
 
 LIVES: Final = b"NOT pg_try_advisory_xact_lock_shared(owner.id)"
 """SQL condition: the owner lives, because its lock is taken."""
 
 SESSION: Final = b"pg_stat_activity ON starts_with(application_name || ' ', 'node owner ' || owner.id || ' ')"
-"""Part of an SQL join: the session of the process in the table `owner`."""
+"""Part of an SQL join, which finds the session of the process in the table `owner`."""
 
 SILENT: Final = f"""coalesce(CASE
     WHEN wait_event_type = 'Client' AND state_change < clock_timestamp() - interval '{SECONDS} s'
@@ -77,7 +77,8 @@ _END_OLDER: Final = (
     b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
     b" WHERE application_name = $1 AND usename = current_user AND pid <> pg_backend_pid()"
 )
-# Waits up to 200 ms for the end of each session, so that the next check finds the session's lock free.
+# This query waits up to 200 ms for the end of each session, so that the next check finds the session's lock
+# free.
 _END_SILENT: Final = f"""SELECT pg_terminate_backend(pid, 200) FROM pg_stat_activity
     WHERE usename = current_user AND datname = current_database()
     AND application_name LIKE 'node %'
@@ -85,8 +86,8 @@ _END_SILENT: Final = f"""SELECT pg_terminate_backend(pid, 200) FROM pg_stat_acti
     AND state_change < clock_timestamp() - interval '{SECONDS} s'
     AND (state <> 'idle' OR application_name LIKE 'node owner %')""".encode()
 _IS_FREE: Final = b"SELECT pg_try_advisory_xact_lock_shared($1)"
-# For each node number with a free lock: the time since which every check has found the lock free, and the
-# time of the last check. Used in any thread.
+# For each node number with a free lock: the time of the first check in an unbroken row of checks that found
+# the lock free, and the time of the last check. Used in any thread.
 _free: Final[dict[int, tuple[float, float]]] = {}
 
 
@@ -116,7 +117,7 @@ def free_for(connection: Connection, node: int) -> float | None:
     """Return for how many seconds this process has found the lock of `node` free; None if the lock is
     not free now.
 
-    In a transaction, this function also takes the free lock in shared mode. So the node itself can't take its
+    In a transaction, this function also takes the free lock in shared mode. So the node can't take its own
     lock before the transaction ends.
     """
     (free,) = connection.execute(_IS_FREE, (node,)).fetchone() or (False,)
@@ -125,15 +126,14 @@ def free_for(connection: Connection, node: int) -> float | None:
     if not free:
         return None
     if now - seen > 2 * GRACE:
-        since = now  # too long ago: the owner may have had another session between the two checks
+        since = now  # the owner may have had another session since the last check
     _free[node] = since, now
     return now - since
 
 
 @final
 class SpokenLease:
-    """The time for which this process will certainly still own the store, and the thread that checks
-    the session.
+    """The lease: how long this process will certainly still own the store. A thread checks the session.
 
     The lease counts from a moment *before* the last answered query was sent. The lease is measured by a clock
     that is never set, and that runs while the computer sleeps. So the lease expires before other processes
@@ -178,6 +178,6 @@ class SpokenLease:
     def _keep(self, look: Callable[[bool], bool]) -> None:
         while not self._over.wait(LOOK_EVERY):
             now = steady_time()
-            # After a lost session, `held` must return 0 at once: other processes count `GRACE` from the end
-            # of the session, which may be earlier.
+            # If the session is lost, `held` must return 0 at once. The session may have ended before this
+            # check, and other processes count `GRACE` from that end.
             self._seen_at = now if look(now - self._heard_at >= SPEAKS_EVERY * 1000) else 0

@@ -1,7 +1,7 @@
 """The list of the processes that share a store, read from the server's sessions.
 
 The owner is in the table `owner`, and has the owner's lock. Each standby process has a session whose
-application name describes the process. So the listed processes write nothing for the list.
+application name describes the process. So no process writes a row for the list.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ _NEXT: Final = b"SELECT nextval('numbers')"
 _LOCK: Final = b"SELECT pg_advisory_xact_lock($1)"
 _CONSUME: Final = "DELETE FROM inbox WHERE seq = ANY(?::bigint[]) RETURNING chat_id, length(body), seq"
 
-# Deletes a conversation that has not ended, with its records and effects. An ended conversation stays.
+# This statement deletes a conversation that has not ended, with its records and effects. An ended
+# conversation stays.
 _END: Final = (
     "WITH gone AS (DELETE FROM conversations WHERE id = ? AND ended_at IS NULL RETURNING id, parked),"
     " records AS (DELETE FROM journal WHERE conversation IN (SELECT id FROM gone)),"
@@ -103,7 +104,7 @@ class PostgresTables(Tables):
             if row.seq > self._counted_to:
                 self._counted_to = row.seq
                 if row.seq not in self._ours:
-                    self.noted += 1  # the other process also inserted a row in `deliveries`
+                    self.noted += 1  # the other process also inserted a delivery
                     self.tally.count_event(row.chat_id, len(row.body))
         if rows:
             self._ours = {seq for seq in self._ours if seq > self._counted_to}
@@ -124,7 +125,8 @@ class PostgresTables(Tables):
         """Do nothing: another process may store a second sender of the chat at any time."""
 
     def _is_new(self, arrival: Arrival, *, noting: bool) -> bool:
-        # Read first, because in a stream the number of inserted rows isn't known before the next statement.
+        # Read the stored delivery first. In a stream, the whole batch fails if a statement with a read
+        # `rowcount` changes no row.
         if arrival.key is None:
             return True
         if is_redelivery(arrival, self._delivered(arrival.key), self.retention.keys):

@@ -38,8 +38,8 @@ _MADE: Final = (
     ORDERS,
     ANSWERS,
 )
-# Rows of these tables are inserted and deleted all the time. So the setting makes the server vacuum after a
-# fixed number of dead rows, even in a large table.
+# Rows of these tables are inserted and deleted all the time. With this setting, the server vacuums even a
+# large table after a fixed number of dead rows.
 _CLEARED: Final = tuple(
     f"ALTER TABLE {table} SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,"
     " autovacuum_vacuum_cost_delay = 0)".encode()
@@ -71,8 +71,8 @@ def make_store(
     if tables:
         return
     with session.connection.transaction():
-        # If several processes start together, this lock lets one process make the schema. The lock ends with
-        # the transaction.
+        # If several processes start together, only the process with this lock makes the schema. The lock ends
+        # with the transaction.
         run(b"SELECT pg_advisory_xact_lock($1)", (key_of(address),))
         if not _tables_of(session, address.schema):
             assert stamp is not None
@@ -111,7 +111,7 @@ def check_store(session: Session, address: PostgresAddress, stamp: Stamp | None)
 
 
 def is_there(connection: Connection, address: PostgresAddress) -> bool:
-    """Return whether the schema of this address has any tables, be they triobot's or another program's."""
+    """Return whether the schema of this address has any tables, made by triobot or by another program."""
     return bool(_tables_of(Session(connection), address.schema))
 
 

@@ -96,14 +96,16 @@ class Session:
                     yield stream
                     stream.send_held()
                 except Exception as error:
-                    failed = error  # raised outside: psycopg would log skipped statements
+                    failed = error  # raised after the pipeline, which would log skipped statements
         finally:
             self._stream = None
         if failed is not None:
             raise failed
 
     def later(self, found: Cursor, take: Callable[[list[Any]], None]) -> None:
-        """Call `take` with all rows of `found`: in a stream during `take_late`, otherwise at once."""
+        """Call `take` with all rows of `found`. In a stream, `take_late` makes this call; otherwise, the call
+        is made at once.
+        """
         if self._stream is None:
             take(found.fetchall())
         else:
@@ -111,8 +113,8 @@ class Session:
             self._stream.later(found, take)
 
     def take_late(self) -> None:
-        """Wait for the rows of all statements that were passed to `later`, and pass the rows to each
-        `take`.
+        """Wait for the rows of all statements that were passed to `later`, and pass each statement's rows to
+        its `take`.
         """
         if self._stream is not None:
             self._stream.take_late()
@@ -164,8 +166,8 @@ class Session:
         """Roll the transaction back.
 
         After an error, the server has skipped the next statements, but psycopg counts the skipped statements
-        as prepared. psycopg's rollback method forgets these statements. A plain ROLLBACK statement would not
-        do so if psycopg had executed the same ROLLBACK text before.
+        as prepared. psycopg's rollback method forgets these statements. After a plain ROLLBACK statement,
+        psycopg would forget these statements only if the text of the ROLLBACK was new.
         """
         self.connection.rollback()
 

@@ -1,10 +1,10 @@
 """Streams: statements that are sent to the server one after another, without waiting for the answers.
 
 A statement is delayed until the caller runs the next statement. If the caller reads `rowcount` before the
-next statement, the delayed statement is sent at once, and `rowcount` is the expected number of rows. In this
-case, the statement is sent in a form that fails on any other number of changed rows. After such a failure,
-all later statements of the stream fail too, the COMMIT included. `fetchone` and `fetchall` wait for the
-answer.
+next statement, the delayed statement is sent at once, and `rowcount` is the expected number of rows. A
+statement that is sent because of `rowcount` has a form that fails on any other number of changed rows. After
+a failed statement, all later statements of the stream fail too, the COMMIT included. `fetchone` and
+`fetchall` wait for the answer.
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ class Stream:
         self._late: list[tuple[Found, Callable[[list[Any]], None]]] = []
 
     def run(self, statement: str, rows: Iterable[Sequence[Any]]) -> Streamed:
-        """Delay a statement of the tables; once sent, the server executes the statement once for each
-        row of values.
-        """
+        """Delay a statement of the tables, which the server will execute once for each row of values."""
         self.send_held()
         self._held = Streamed(self, statement, list(rows))
         return self._held
@@ -88,8 +86,8 @@ class Stream:
         self._late.append((self.send(found), take))
 
     def take_late(self) -> None:
-        """Wait for the rows of all statements that were passed to `later`, and pass the rows to each
-        `take`.
+        """Wait for the rows of all statements that were passed to `later`, and pass each statement's rows to
+        its `take`.
         """
         late, self._late = self._late, []
         for cursor, take in late:

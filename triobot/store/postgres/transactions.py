@@ -1,16 +1,16 @@
 """Transactions: runs the writer's batches in PostgreSQL, one transaction each, under the store's fence.
 
 Each transaction first increments the process's count of commits; this count is the fence. Only the store's
-owner can increment its count: the same statement takes the owner's advisory lock once more, so that the
-session certainly has the lock, even behind a proxy. If another process owns the store, the statement changes
-no row. Then the transaction is rolled back, and this process never stores anything again. Another process
-that takes the store waits while a transaction is open.
+owner can increment its count. The incrementing statement also takes the owner's advisory lock once more, so
+that the session certainly has the lock, even behind a proxy. If another process owns the store, the statement
+changes no row. The transaction is then rolled back, and this process never stores anything again. While a
+transaction is open, another process can't take the store.
 
 If the connection is lost, all uncommitted work is lost. A new session checks lock and count, and the batch is
 run again. If no server can be reached, the callers get an error, and no write of the batch is stored. If the
-connection was lost at COMMIT, only the count shows whether the COMMIT succeeded. In this case, the process
-tries for up to `SETTLE_SECONDS` to read the count before any caller gets an answer. If all attempts fail, the
-store is broken: the commit may or may not be stored.
+connection was lost at COMMIT, only the count shows whether the COMMIT succeeded. The process then tries for
+up to `SETTLE_SECONDS` to read the count, before any caller gets an answer. If all attempts fail, the store is
+broken, because the commit may or may not be stored.
 
 A batch goes to the server as one stream of statements with the COMMIT at the end. The process waits for an
 answer in the middle of the stream only where a job needs a row; see `stream` and `rows`. As on SQLite, a
@@ -44,10 +44,11 @@ SETTLE_SECONDS: Final = 30.0
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
-# Increments the stored count of the process $1, if the count is $2 and the process owns the store. If one of
-# these conditions is false, `_MOVE` returns no row, and `_MOVE_OR_FAIL` fails. Otherwise, `_MOVE` returns the
-# new count. Each new count is a new row. If one row were updated, each commit would leave a dead version of
-# the row, and during another program's long transaction, every commit would read all dead versions.
+# These statements increment the stored count of the process $1 if the count is $2 and the process owns the
+# store. `_MOVE` then returns the new count. If one of the conditions is false, `_MOVE` returns no row, and
+# `_MOVE_OR_FAIL` fails. Each increment inserts a new row. An update of one row would leave a dead version of
+# the row at each commit. During another program's long transaction, every commit would then read all dead
+# versions.
 _MOVED: Final = (
     b"WITH held AS MATERIALIZED (SELECT pg_try_advisory_xact_lock($1) AS yes), old AS (DELETE FROM"
     b" commits USING held WHERE yes AND node = $1 AND n = $2 RETURNING node, n), put AS (INSERT INTO"
@@ -67,7 +68,7 @@ class _EndedError(Exception):
 
 @final
 class PostgresTransactions:
-    """Runs batches on the session of a store, one at a time.
+    """Runs batches on the session of a store, one batch at a time.
 
     Args:
         session: the session; a lost connection of the session is replaced.
@@ -166,11 +167,11 @@ class PostgresTransactions:
         return verdicts
 
     def look(self, settle: bytes | None) -> None:
-        """Check that the session lives, and replace a lost session; see `ownership`.
+        """Check that the session is alive, and replace a lost session; see `ownership`.
 
         Args:
-            settle: a query for the commit count, to send something to the server. With None, no query is
-                sent.
+            settle: a query for the commit count, which keeps the session from being silent. With None, no
+                query is sent.
         """
         asked = steady_time()
         if self._broken is not None:
@@ -228,8 +229,7 @@ class PostgresTransactions:
         return None
 
     def _all_well(self, batch: Sequence[Job[Any]]) -> bool:
-        """Run all jobs of the batch without savepoints and commit them, waiting for as few answers as
-        possible.
+        """Run and commit all jobs of the batch without savepoints; wait for as few answers as possible.
 
         Returns:
             Whether all jobs are stored. If not, a job failed, and no job is stored.
@@ -248,8 +248,7 @@ class PostgresTransactions:
             if self._session.lost_with(error) and committing:
                 if not self._settle(done):
                     raise _LostError(first_line(error)) from None
-                # The lost answer also contained the results of the batch's statements, so the rows must be
-                # counted again.
+                # The results of the batch's statements are lost too, so the rows must be counted again.
                 self._uncounted = True
             else:
                 self._verdict(error)
@@ -337,9 +336,7 @@ class PostgresTransactions:
         return verdicts
 
     def _settle(self, done: int) -> bool:
-        """After the answer to a COMMIT was lost, return whether the COMMIT succeeded: then the stored
-        count is `done`.
-        """
+        """Return whether a COMMIT without an answer succeeded; the stored count of commits is then `done`."""
         until, pause = time.monotonic() + SETTLE_SECONDS, _FIRST_PAUSE
         while True:
             try:
@@ -387,14 +384,14 @@ class PostgresTransactions:
             return count
 
     def _go_on(self, connection: Connection) -> None:
-        """Store that the server's current history lacks no commit.
+        """Store the fact that the server's current history contains all commits.
 
         The new session may be on another server, or the server's history may have changed.
         """
         try:
             go_on(connection, self._name)
         except psycopg.Error as error:
-            connection.close()  # else the next batch would be executed without this fact
+            connection.close()  # so that the next batch tries again
             raise _LostError(first_line(error)) from None
 
     def _taken_over(self) -> NoReturn:

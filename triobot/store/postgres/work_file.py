@@ -1,11 +1,10 @@
 """Work files: local files with the work slots, for stores on a server.
 
-A conversation that kills its process must be parked after the third kill. Such a kill often happens before
-the process could send a message to the server. So a process writes the work slots to a file on its own
-computer, one file for each store that the process opens. A new process takes the first file that no process
-has locked, and raises the crash counts of the conversations in this file. A process on another computer can't
-read the file. So a conversation that kills processes on several computers is parked only after a few more
-kills.
+A conversation that kills its process must be parked after the third kill. The process is often killed before
+it can send a message to the server. So a process writes the work slots to a file on its own computer, one
+file for each store that the process opens. A new process takes the first file that no process has locked, and
+raises the crash counts of the conversations in this file. A process on another computer can't read the file.
+So a conversation that kills processes on several computers is parked only after a few more kills.
 
 Notes that were written before a restart of the computer are ignored, because the restart ended the process.
 """
@@ -26,7 +25,7 @@ from ..notes import SLOT
 
 _log: Final = logging.getLogger("triobot.store")
 _MOST: Final = 8
-"""Number of files per store and computer; further processes have no file."""
+"""Number of files per store and computer; additional processes get no file."""
 
 
 def take_work_file(store: str, machine: str | None) -> FileLock | None:
