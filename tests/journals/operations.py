@@ -355,7 +355,7 @@ async def choose_more(chat: Chat) -> None:
     what = await chat.choose(
         "What?", Buttons({1: "Pizza", 2: "Tea"}, columns=2), by=who.id, otherwise="Press, please."
     )
-    await chat.send(f"{size} {what}")
+    await chat.send(f"{getattr(size, 'content', size)} {what}")
 
 
 @scene(Press("more"), Other("Ali", Press("less")), Press("more"), Press("Done"), group=True)
@@ -493,7 +493,7 @@ async def invoice(chat: Chat) -> None:
 async def receive(chat: Chat) -> None:
     one = await chat.receive(text())
     two = await chat.receive(text(), otherwise="Words, please.")
-    await chat.send(f"{one} {two}")
+    await chat.send(f"{one.content} {two.content}")
 
 
 @scene("one", "two", "three", "end")
@@ -582,7 +582,7 @@ async def move_on_when(chat: Chat) -> None:
     with chat.move_on_when(text("back")) as back:
         await chat.ask("One?")
         await chat.choose("Two?", {"a": "A", "b": "B"})
-    await chat.ask(f"Ended by {back.event}. More?")
+    await chat.ask(f"Ended by {getattr(back.event, 'content', None)}. More?")
     await chat.send("Done")
 
 
@@ -617,7 +617,7 @@ async def nursery(chat: Chat) -> None:
 
     async def hear(asked: ChatEvent) -> None:
         while len(heard) < 3:
-            heard.append(await chat.receive(text()))
+            heard.append((await chat.receive(text())).content)
             await values.send(heard[-1])
         values.close()
         asked.set()
@@ -796,7 +796,7 @@ async def match_over(room: Room[Any]) -> None:
 async def rooms(chat: Chat) -> None:
     await chat.to(match, "a7").signal(Move(chat.id, "one"))
     for _ in range(2):
-        word = await chat.receive(text())
+        word = (await chat.receive(text())).content
         await chat.to(match, "a7").signal(Move(chat.id, word))
     await chat.receive(text())
     await chat.send("Done")
