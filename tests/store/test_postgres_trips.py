@@ -75,7 +75,7 @@ async def test_events_that_come_in(postgres: Server, busy: bool) -> None:
         assert proxy.trips - before <= EVENT
         rows = await come(store, range(1, MANY))
     by_chat = {row.chat_id: row for row in rows}
-    assert [row.parked for row in by_chat.values()] == [busy and chat % 2 == 1 for chat in by_chat]
+    assert [row.occupied for row in by_chat.values()] == [busy and chat % 2 == 1 for chat in by_chat]
     assert by_chat[ChatId(2)].begun == ("1" if busy else "0")
 
 

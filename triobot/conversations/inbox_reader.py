@@ -3,7 +3,7 @@
 Normally, events come through a memory channel. When the channel is full, the reader falls *behind*. The
 reader then reads all events from the inbox, until the inbox has no more.
 
-Each row has a flag, `parked`: whether the row's chat had conversations when the row was read. The flag is
+Each row has a flag, `occupied`: whether the row's chat had conversations when the row was read. The flag is
 used only for chats that are not in memory. A row is *outdated* if the row's chat may have left memory since
 the row was read. Only an outdated row's flag can be wrong.
 """

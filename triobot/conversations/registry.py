@@ -50,7 +50,7 @@ class ChatRegistry:
         """
         if (actor := self.actors.get(row.chat_id)) is None:
             actor = self.create(row.chat_id, row.seq - 1)
-            if row.parked or self._inbox.is_outdated(row) or self._shared.table.asks_kept:
+            if row.occupied or self._inbox.is_outdated(row) or self._shared.table.asks_kept:
                 self._load(actor)
         else:
             self.actors[row.chat_id] = self.actors.pop(row.chat_id)

@@ -50,7 +50,7 @@ class InboxRow:
 
     Attributes:
         group: whether two different senders have been seen in this chat.
-        parked: whether the chat had conversations, in memory or not, when the row was read.
+        occupied: whether the chat had conversations, in memory or not, when the row was read.
         begun: data about the conversation that the event started; None if there is none. If the row is still
             stored at the bot's next start, the bot starts the same conversation again from this data.
     """
@@ -61,7 +61,7 @@ class InboxRow:
     content_type: str
     body: bytes = attrs.field(repr=False)
     group: bool = False
-    parked: bool = False
+    occupied: bool = False
     begun: str | None = attrs.field(default=None, repr=False)
 
 

@@ -110,9 +110,9 @@ class Tables:
             return refusal
         for write in also:
             self.apply(write)
-        group, parked, begun = self._begin(arrival, beginning, alone=not self.tally.waiting(chat_id))
+        group, occupied, begun = self._begin(arrival, beginning, alone=not self.tally.waiting(chat_id))
         seq = self._next_seq()
-        row = InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun)
+        row = InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, occupied, begun)
         self.tally.count_event(chat_id, size, seq if begun is not None else 0)
         # sqlite3 would search for an adapter function for a bytes object, but not for a bytearray.
         body = bytearray(arrival.body)
@@ -122,10 +122,10 @@ class Tables:
     def _begin(
         self, arrival: Arrival, beginning: Beginning | None, *, alone: bool
     ) -> tuple[bool, bool, str | None]:
-        """Store the sender; return `InboxRow.group`, `InboxRow.parked` and `InboxRow.begun` of the event."""
-        group, parked = self._is_group(arrival), self.journals.has(arrival.chat_id)
-        if beginning is None or group or parked or not alone:
-            return group, parked, None
+        """Store the sender; return the `group`, `occupied` and `begun` of the event's `InboxRow`."""
+        group, occupied = self._is_group(arrival), self.journals.has(arrival.chat_id)
+        if beginning is None or group or occupied or not alone:
+            return group, occupied, None
         return False, False, admit_begun(beginning(partial(self.data, arrival.chat_id)))
 
     def _read_last_seq(self) -> int:

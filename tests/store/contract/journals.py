@@ -139,23 +139,23 @@ class JournalContract(Contract):
 
     async def test_the_inbox_says_whether_a_chat_has_conversations(self, store: Store) -> None:
         before = await accepted(store, arrival(7))
-        assert not before.parked
+        assert not before.occupied
         await store.commit(begin(store, before.seq, 7))
 
         after = await accepted(store, arrival(7))
         other = await accepted(store, arrival(8))
 
-        assert after.parked and not other.parked
-        assert [row.parked for row in await store.pending(ChatId(7), after=0, limit=9)] == [True, True]
-        assert [row.parked for row in await store.backlog(after=0, limit=9)] == [True, True, False]
+        assert after.occupied and not other.occupied
+        assert [row.occupied for row in await store.pending(ChatId(7), after=0, limit=9)] == [True, True]
+        assert [row.occupied for row in await store.backlog(after=0, limit=9)] == [True, True, False]
         await store.commit(EndConversation(ConversationId(before.seq), NOON))
-        assert not (await accepted(store, arrival(7))).parked
-        assert not any(row.parked for row in await store.backlog(after=0, limit=9))
+        assert not (await accepted(store, arrival(7))).occupied
+        assert not any(row.occupied for row in await store.backlog(after=0, limit=9))
 
     async def test_a_crashed_conversation_that_is_kept_is_none_of_the_chats(self, store: Store) -> None:
         await store.commit(begin(store, 5, 7))
         await store.commit(EndConversation(ConversationId(5), NOON, error="E-1"))
-        assert not (await accepted(store, arrival(7))).parked
+        assert not (await accepted(store, arrival(7))).occupied
         assert list(await store.conversations(ChatId(7))) == []
 
     async def test_a_chats_crashed_conversations_can_be_read(self, store: Store) -> None:
@@ -599,7 +599,7 @@ class LeaseContract(Contract):
             assert after is not None
             assert after == before
             assert (store.statistics().conversations, store.statistics().parked) == (2, 1)
-            assert (await accepted(store, arrival(1))).parked
+            assert (await accepted(store, arrival(1))).occupied
 
     async def test_what_is_left_over_goes_after_a_week(self, store: Store, clock: SettableClock) -> None:
         """Delete crashed conversations and unreadable requests after a week, and never what lives."""
