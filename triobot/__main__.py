@@ -7,8 +7,8 @@ import sys
 
 if __name__ == "__main__":
     # Search the working directory last for libraries: a bot's folder may contain an attrs.py, for example.
-    # `load_bot` puts a bot's folder first. `Path.cwd` isn't used: Python would search the working directory
-    # for pathlib's own imports.
+    # `load_bot` puts a bot's folder first. Don't use `Path.cwd` here: pathlib's own imports would be searched
+    # in the working directory.
     if not sys.flags.safe_path and sys.path[0] == os.getcwd():  # noqa: PTH109
         sys.path.append(sys.path.pop(0))
     from .cli import main

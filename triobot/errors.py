@@ -39,9 +39,9 @@
         NotFoundError            an operator named an object that doesn't exist
         ConflictError            the current state forbids an operator's request
 
-Each class's docstring names the side at fault, and says whether repeating helps. All exceptions are
-picklable. No exception's arguments contain the token, a phone number or a message's text; `str` and `repr`
-show no raw bytes.
+If the same side is always at fault, the class's docstring names this side. Some docstrings also state whether
+repeating helps. All exceptions are picklable. No exception's arguments contain the token, a phone number or a
+message's text; `str` and `repr` show no raw bytes.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class NotDeliveredError(TransportError):
 
 @final
 class DeliveryUnknownError(TransportError):
-    """The request may have taken effect: the connection broke while writing, or the answer was lost."""
+    """The request may have taken effect: the connection broke during the request, or the answer was lost."""
 
 
 class ConversationError(TriobotError):
@@ -254,8 +254,8 @@ class StepError(ConversationError):
 
 @final
 class ExitError(ConversationError):
-    """An author's code raised a BaseException that is no Exception, such as SystemExit. The code ends; the
-    process goes on.
+    """An author's code raised a BaseException that is no Exception, such as SystemExit. Only this code ends,
+    not the process.
 
     The raised exception is the `__cause__`.
 

@@ -1,8 +1,8 @@
 """Opens connections to the platform, and keeps idle connections for later requests.
 
 `ClientConnection` is one connection: it sends a request, reads the response, and determines whether another
-request may follow. A failed write alone doesn't fail the request: a server may refuse a long body early, by
-an answer and the connection's end. This answer is the request's result.
+request may follow. A failed write alone doesn't fail the request: a server may answer before it has read the
+whole body, and then close the connection. This early answer is the request's result.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class ClientConnection:
     Attributes:
         reader: parser of the response.
         broken: whether a write failed; an answer that arrived before the failure is still valid.
-        is_quiet: returns whether nothing has arrived, see `ByteLink.is_quiet`. Only a quiet idle connection
-            may be used.
+        is_quiet: function that returns whether nothing has arrived, see `ByteLink.is_quiet`. Only a quiet
+            idle connection may be used.
         may_have_left: whether a byte of the message passed to `post` may have left this computer.
     """
 
@@ -64,7 +64,7 @@ class ClientConnection:
         self._message: bytes | None = None
 
     def post(self, message: bytes) -> None:
-        """Store an encoded request, which `answer` sends; the message isn't checked. `answer` sends it."""
+        """Store an encoded request, which `answer` sends unchecked."""
         self._link.wrote = False
         self.reader.begin()
         self._message = message
@@ -83,8 +83,8 @@ class ClientConnection:
             trio.ClosedResourceError: `cut` was called.
             MalformedError: the bytes are no response, or the response is incomplete.
 
-        Cancellation: after a cancellation during the wait for the response, another task may call `answer`
-        again and gets the response. A cancellation while the request is written ends the connection.
+        Cancellation: while the request is written, a cancellation ends the connection. During the wait for
+        the response, a cancellation loses nothing: the next call of `answer` returns the response.
         """
         reader = self.reader
         if self._message is not None:
@@ -159,7 +159,7 @@ def _reason(error: BaseException) -> str:
 class Connections:
     """The connections to one origin.
 
-    The callers must limit the number of requests at a time, which also limits the number of connections.
+    The callers must limit the number of simultaneous requests, and thereby the number of connections.
 
     Args:
         keep_seconds: seconds after which an idle connection is no longer used. If the server closes a
@@ -191,7 +191,7 @@ class Connections:
         """Remove and return the most recently used idle connection that is quiet; None without such a
         connection.
 
-        Connections that aren't quiet are closed: a byte, an end or a failure has arrived.
+        Close old idle connections, and connections on which a byte, the end or a failure has arrived.
         """
         if not self._idle:
             return None
@@ -208,7 +208,7 @@ class Connections:
     async def open(self) -> ClientConnection:
         """Open a connection.
 
-        If there are idle connections, close the oldest of these first.
+        First close the oldest idle connection, if any.
 
         Raises:
             NoConnectionError: no connection could be opened.

@@ -81,7 +81,7 @@ class _SocketLink:
         return self._fd != -1 and not self._poll.poll(0)
 
     def has_left(self) -> bool:
-        """Return whether the other side has closed its half, as far as the kernel knows."""
+        """Return whether the other side has closed its half of the connection, as far as the kernel knows."""
         if self._fd == -1:
             return True
         events = self._poll.poll(0)
@@ -203,7 +203,7 @@ class TlsLink(_SocketLink):
                 self.stalled_since = math.inf
 
     async def send_eof(self) -> None:
-        """Only check for cancellation: some peers can't handle a half-closed TLS connection."""
+        """Close nothing, because some peers can't handle a half-closed TLS connection."""
         await trio.lowlevel.checkpoint_if_cancelled()
 
 

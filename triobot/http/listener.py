@@ -87,7 +87,7 @@ async def serve_listeners(
                 accepting.start_soon(server.accept, detached(listener.socket), connections)
             accepting.start_soon(server.close_the_slow)
             connections.start_soon(server.look_at_the_silent, connections)
-            # The sockets are listening already: a connection made now waits until the tasks above run.
+            # The sockets listen already, so a new connection waits until the tasks above run.
             task_status.started()
             await shutdown.wait()
             server.stopping = True
@@ -118,8 +118,8 @@ class _Server:
         self._shared = lru_cache(1024)(Networks(limits.shared_addresses).hold)
         self._open: set[ServerConnection] = set()
         self._counts: Counter[str] = Counter()
-        # For a sender: its waiting connections at the last scan, with the longest wait at the end. Only
-        # senders that reached their limit have a list. The list under None has the waiting connections of all
+        # The waiting connections of each sender at the last scan, with the longest wait at the end. Only a
+        # sender that has reached its limit has a list. The list under None has the waiting connections of all
         # senders. The next scan fills an empty list.
         self._waiting: dict[str | None, list[tuple[float, ServerConnection]]] = {}
         # Limits how many pipelined requests, of all connections together, start before other tasks run.
@@ -328,7 +328,7 @@ class _Server:
     # --- watching
 
     async def close_the_slow(self) -> None:
-        """Close connections that wait for too long, until cancelled.
+        """Close connections that wait too long for their senders, until cancelled.
 
         One task checks all connections, instead of a timer for each connection.
         """

@@ -1,10 +1,10 @@
 """Parses requests from bytes, one after another. Never waits.
 
-llhttp parses in its strict mode. This module also refuses requests that llhttp accepts: without a host, with
-an encoding other than chunked, with chunks in HTTP/1.0, or with another version of HTTP. This module also
-adds the limits that llhttp lacks: on the size of the head, and on the bytes around the chunks of a body. The
-parser gets one head at a time, and only when the connection is ready for the next request. So thousands of
-pipelined requests stay bytes until their turn, instead of becoming thousands of objects.
+llhttp parses in its strict mode. This module also refuses some requests that llhttp accepts: HTTP/1.1 without
+a host, versions other than 1.1 and 1.0, and any transfer encoding except chunked in HTTP/1.1. This module
+also adds the limits that llhttp lacks: on the size of the head, and on the bytes around the chunks of a body.
+The parser gets one head at a time, and only when the connection is ready for the next request. So thousands
+of pipelined requests stay bytes until their turn, instead of becoming thousands of objects.
 
 A sender's requests have the same few heads again and again. So parsed heads are cached (`KnownHeads`). If one
 read returns exactly one request, and its head is cached, the request isn't parsed. The cache saves 27,000 of
@@ -21,12 +21,12 @@ import attrs
 import httptools
 
 _CHUNK_LINE: Final = 64
-# llhttp leaves these characters at the end of a value.
+# llhttp leaves blanks at the end of a header's value.
 _BLANKS: Final = b" \t"
 
 HEAD_END: Final = b"\r\n\r\n"
 LONGEST_KNOWN: Final = 1024
-"""Bytes of the longest head that is cached."""
+"""Number of bytes of the longest head that is cached."""
 MOST_KNOWN: Final = 256
 """Largest number of cached heads; the next head clears the cache."""
 
@@ -100,7 +100,7 @@ class Incoming:
 
 
 def _with_body(head: Incoming, body: bytes) -> Incoming:
-    """Return a complete request with the same head, and with this body."""
+    """Return a complete request with the head of the request `head`, and with `body`."""
     return Incoming(
         head.method,
         head.target,
@@ -119,8 +119,8 @@ def _with_body(head: Incoming, body: bytes) -> Incoming:
 KnownHeads: TypeAlias = dict[bytes, Incoming]
 """Parsed requests by their heads' bytes, without the heads' final line ends.
 
-A head is cached only if the parser was between two requests, both before the head and after the body, and if
-the body had the announced length. So an equal head with an equally long body is an equal request.
+A head is cached only if a single read returned the head with exactly one body of the announced length. If a
+later read returns an equal head and an equally long body, these bytes are again exactly one request.
 """
 
 
@@ -207,7 +207,7 @@ class RequestReader:
         return not incoming.complete and self._read_slice()
 
     def close(self) -> None:
-        """Delete the parser, which refers back to the reader."""
+        """Delete the parser, so that parser and reader no longer refer to each other."""
         del self._parser
 
     def _read_slice(self) -> bool:
@@ -217,7 +217,7 @@ class RequestReader:
             return False
         if self._current is None and not self.begun:
             self._framing = 0
-            if self._unread.startswith((b"\r", b"\n"), self._at):  # empty lines: skipped by the parser
+            if self._unread.startswith((b"\r", b"\n"), self._at):  # skip empty lines
                 self._at = len(self._unread) - len(self._unread[self._at :].lstrip(b"\r\n"))
         at, end = self._at, self._end_of_slice()
         if at == end:
@@ -255,7 +255,7 @@ class RequestReader:
             return min(at + self._left, len(unread))
         end = unread.find(HEAD_END, at) + len(HEAD_END)
         if end < len(HEAD_END):
-            # Bytes that may be the beginning of an empty line are not parsed before the rest of the line
+            # Bytes at the end that may begin an empty line are not parsed before the rest of the line
             # arrives.
             begun = (part for part in (3, 2, 1) if unread.endswith(HEAD_END[:part], at))
             end = len(unread) - next(begun, 0)

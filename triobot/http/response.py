@@ -18,7 +18,7 @@ from .request import MalformedError
 LARGEST_HEAD: Final = 64 * 1024
 # Bytes allowed for a chunk's size line. Extensions in this line are rare.
 _CHUNK_LINE: Final = 64
-# llhttp leaves these characters at the end of a value.
+# llhttp leaves blanks at the end of a header's value.
 _BLANKS: Final = b" \t"
 _CHANGED: Final = "it changed the protocol, which nobody asked for"
 
@@ -31,7 +31,7 @@ class ResponseReader:
     """Parses the responses of one connection. Call `begin` before each request, then `feed` until `done`.
 
     Attributes:
-        status: the response's status, which may be set before the head is complete; 0 before.
+        status: the response's status, which may be set before the head is complete; 0 until it is set.
         headers: headers with their names as received.
         pieces: pieces of the body; a consumer empties the list.
         size: number of the body's bytes so far.
@@ -92,7 +92,7 @@ class ResponseReader:
             raise MalformedError("the connection ended " + ("in the body" if self.head_done else "before it"))
 
     def close(self) -> None:
-        """Delete the parser, which refers back to the reader."""
+        """Delete the parser, so that parser and reader no longer refer to each other."""
         del self._parser
 
     # --- the parser's callbacks

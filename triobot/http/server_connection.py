@@ -36,8 +36,8 @@ def encode_answer_head(
     """Return a response's encoded head, including the empty line. The headers aren't checked.
 
     Args:
-        headers: the response's headers, with those that tell the body's length; ``connection`` and ``date``
-            are added.
+        headers: the response's headers, including the headers for the body's length. ``connection`` and
+            ``date`` are added.
         now: seconds since 1970, for the date.
         close: whether this is the connection's last response.
     """
@@ -157,7 +157,7 @@ class Talk:
         self.finished = True
 
     async def begin(self, status: int, headers: Headers, piece: bytes) -> None:
-        """Write a response's head and the first piece of its body; `write` and `end` follow.
+        """Write a response's head and the first piece of its body; then call `write` and `end`.
 
         The body is sent in chunks. For a sender with HTTP/1.0, the connection's end marks the body's end.
 
@@ -190,8 +190,8 @@ class Talk:
 
     def _begin(self, status: int, *, close: bool = False) -> None:
         request = self.request
-        # If the handler left a part of the body unread, read the received part. So a short body doesn't end
-        # the connection.
+        # Discard the received part of the body that the handler left unread. If the rest of the body has
+        # arrived, the connection can be kept.
         try:
             while not request.complete and self._reader.more(request):
                 request.pieces.clear()
@@ -289,12 +289,12 @@ class ServerConnection:
 
     @property
     def stalled_since(self) -> float:
-        """When a write began to wait for the sender to read; infinite while no write waits."""
+        """Time at which a write began to wait for the sender to read; infinite while no write waits."""
         return self._link.stalled_since
 
     @property
     def starved_since(self) -> float:
-        """When a read began to wait for a body's next bytes; infinite while no read waits."""
+        """Time at which a read began to wait for a body's next bytes; infinite while no read waits."""
         return math.inf if self._in_hand is None else self._in_hand.starved_since
 
     @property
@@ -303,8 +303,8 @@ class ServerConnection:
         such a wait.
 
         The connection may wait for a request, for the rest of a head, for the next bytes of a body, and for
-        its end after the last answer. The wait of a pipelined request for its start counts as a wait for the
-        sender, too. A wait for the sender to read an answer counts only `_MOMENT` seconds after its start.
+        its end after the last answer. A pipelined request's wait for its start counts as a wait for the
+        sender, too. If the sender doesn't read an answer, the wait counts after `_MOMENT` seconds.
         """
         return min(
             self.waiting_since,
@@ -371,8 +371,8 @@ class ServerConnection:
             request = reader.next()
             if request is not None:
                 self.waiting_since = math.inf
-                # A connection may have thousands of pipelined requests, so other connections get their chance
-                # before each start.
+                # A connection may have thousands of pipelined requests, so the tasks of other connections run
+                # before each request starts.
                 self._queued_since = trio.current_time()
                 with trio.CancelScope() as self._queued:
                     async with self._turnstile:
@@ -411,7 +411,7 @@ class ServerConnection:
             talk.closing = True
             raise
         except Exception as error:
-            # The application's fault; the error's text may contain anything.
+            # The handler's error. Its text may contain anything, so the log has only the error's class.
             _log.error("a request failed with %s", type(error).__name__)
             _log.debug("a request failed", exc_info=error)
             if not talk.status:

@@ -51,15 +51,15 @@ class OperatorApi:
         begun: makes the journal of a conversation that is stored only as its event's row. None if there are
             no such conversations.
         end: ends all conversations in a chat, and returns once they have ended.
-        order: orders that a parked conversation ends, with a message to the users, or is tried again. The
-            order is durable when `order` returns. Returns False if the end was ordered before.
+        order: orders the end of a parked conversation, with a message to the users, or another try. The order
+            is durable when `order` returns. Returns False if the end was ordered before.
         broadcasts: answers requests about broadcasts.
         payments: answers requests about payments and their alarms.
         jobs: answers requests about jobs.
         reach: sends a message or a signal to a chat, or starts a route in the chat.
 
-    If a request needs one of these functions and the argument is missing, the answer is ConflictError: no bot
-    runs.
+    Without `chats`, `order`, `broadcasts`, `payments`, `jobs` or `reach`, a request that needs the missing
+    function raises ConflictError: no bot runs.
     """
 
     _store: Store = attrs.field(alias="store")
@@ -261,8 +261,8 @@ class OperatorApi:
         say: str = "",
         **chosen: Any,
     ) -> None:
-        """Count parked conversations by route and reason. Unless `ask` is None, also order that these
-        conversations end or are tried again.
+        """Count parked conversations by route and reason. If `ask` is given, also order the end of these
+        conversations, or another try.
 
         Args:
             say: message to the users after the end.
@@ -408,8 +408,8 @@ class Filing:
         """Return the ids of a chat's conversations that have not ended; with `crashed`, also crashed
         conversations that are kept.
         """
-        # Only the chat's oldest inbox row can have begun a conversation: an event begins a conversation in
-        # its row only if no older event waits.
+        # A new conversation is stored in its event's row only if no older event waits. So only the chat's
+        # oldest inbox row can contain a conversation.
         rows = await self._store.pending(chat_id, after=0, limit=1)
         stored = [*await self._store.conversations(chat_id)]
         if crashed:
@@ -424,8 +424,8 @@ class Filing:
         # between the two queries.
         rows = await self._store.backlog(after=after, limit=_ROWS)
         stored = await self._store.all_conversations(after=after, limit=_ROWS)
-        # If the page of one kind of rows is full, the store may have further rows of this kind with ids below
-        # the last ids of the other page. So return only ids up to the end of the full page.
+        # A full page may lack rows whose ids are below the other page's last id. So return only ids up to the
+        # end of a full page.
         ends = [rows[-1].seq] if len(rows) == _ROWS else []
         ends += [stored[-1].id] if len(stored) == _ROWS else []
         end = min(ends, default=None)

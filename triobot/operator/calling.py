@@ -26,10 +26,10 @@ _NO_ANSWER: Final = (
     "command; ask again"
 )
 _SILENCE: Final = 5.0
-"""Seconds within which a running bot must answer ``GET /``. A working bot with a store in PostgreSQL may be
-silent for this long."""
+"""Seconds within which a running bot must answer ``GET /``. Even a working bot may be silent for seconds if
+its store is in PostgreSQL."""
 _LONGEST: Final = 1024 * 1024
-"""Bytes of the longest answer that is one object."""
+"""Maximum number of bytes of an answer that is one object."""
 
 
 @final
@@ -59,7 +59,7 @@ async def ask(path: Path, question: Question, tell: Callable[[Answer], Awaitable
         return _nobody(path, error)
     if stream is None:
         return False
-    # Imported only after connecting: without the package `triobot.http`, no bot serves the socket.
+    # Import the client only after connecting: without the package `triobot.http`, no bot serves the socket.
     from ..http.connections import ClientConnection, NothingSentError
     from ..http.links import LOST, PlainLink, detached
     from ..http.request import MalformedError
@@ -99,7 +99,7 @@ def _encoded(method: str, target: str, body: bytes, door: Loopback | None) -> by
 async def _hear_that_it_lives(path: Path, connection: ClientConnection) -> None:
     """Check that the bot answers ``GET /``; the answer needs no store.
 
-    The request is sent after this check, and has no time limit.
+    The operator's own request is sent after this check, and has no time limit.
 
     Raises:
         SilentBotError: there is no answer within the time limit.

@@ -49,7 +49,7 @@ def short_name(path: Path) -> Generator[str]:
     """Yield a name for `path` that is short enough for a socket; valid within the block.
 
     Raises:
-        OSError: there is no such name (ENAMETOOLONG), or the folder can't be opened. A long path needs a
+        OSError: there is no short name (ENAMETOOLONG), or the folder can't be opened. A long path needs a
             system with ``/proc``.
     """
     if len(os.fsencode(path)) <= _LONGEST_PATH:
@@ -96,7 +96,7 @@ def has_unix_sockets() -> bool:
 
 
 def door_file(place: Path) -> Path:
-    """Return the path of the file with port and key, which replaces the socket at `place`."""
+    """Return the path of the file with port and key; the file replaces the socket at `place`."""
     return place.with_suffix(".key")
 
 

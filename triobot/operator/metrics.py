@@ -61,7 +61,7 @@ def _found(answer: Answer, path: str) -> Any:
 def _one(path: str) -> Callable[[Answer], Iterable[Sample]]:
     """Return a function that makes a sample of the number at `path`.
 
-    If this number is None or absent, there is no sample.
+    If the number is None or absent, there is no sample.
     """
 
     def read(answer: Answer) -> Iterable[Sample]:
@@ -103,7 +103,7 @@ def _words(label: str, **paths: str) -> Callable[[Answer], Iterable[Sample]]:
 def _since(group: str, name: str) -> Callable[[Answer], Iterable[Sample]]:
     """Return a function that makes a sample from the time `name` in the group `group` of the status.
 
-    The sample is the number of seconds since this time, or 0 if the time is None.
+    The sample is the number of seconds since the time `name`, or 0 if the time is None.
     """
 
     def read(answer: Answer) -> Iterable[Sample]:

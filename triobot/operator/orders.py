@@ -47,7 +47,7 @@ async def carry_out(api: OperatorApi, order: OperatorOrder, put: Callable[[bytes
         status = status_of(error)
         lines += _line({"error": str(error)})
     except Exception as error:
-        # This is a bug in triobot. The error's text may contain anything, so only the type is logged.
+        # Another exception is a bug in triobot. Its text may contain anything, so only its type is logged.
         _log.error("a question failed with %s", type(error).__name__)
         _log.debug("a question failed", exc_info=error)
         return HTTPStatus.INTERNAL_SERVER_ERROR

@@ -34,7 +34,7 @@ from ..seams.rooms import LARGEST_PLACE
 from ..wire.rules import check_integer, check_is_a, check_text
 
 Question: TypeAlias = Mapping[str, object]
-"""A question: under ``ask`` its name, and its fields. A field that is None counts as absent."""
+"""A request: its name under ``ask``, and its fields. A field that is None counts as absent."""
 Answer: TypeAlias = Mapping[str, object]
 """An answer, or a line of an answer: JSON values."""
 Format: TypeAlias = Literal["number", "count", "id", "flag", "text", "speech", "words"]
@@ -215,7 +215,7 @@ def question_at(method: str, target: str, body: bytes) -> Question:
 
 
 def decode_question(route: HttpRoute, fields: Mapping[str, str], query: str, body: bytes) -> Question:
-    """Decode the HTTP request of an operator for this HTTP route. `check_question` checks the fields' values.
+    """Decode an operator's HTTP request for `route`. `check_question` checks the fields' values.
 
     Args:
         fields: fields in the path.
@@ -227,8 +227,8 @@ def decode_question(route: HttpRoute, fields: Mapping[str, str], query: str, bod
     texts = (*fields.items(), *_pairs(query))
     given = [(name, _read(text, route.fields.get(name))) for name, text in texts]
     for name, value in (*given, *_members(body)):
-        # A repeated field is ambiguous, and no value must be guessed for requests that end conversations or
-        # change payments.
+        # A repeated field is ambiguous, and a request may end conversations or change payments. So the bot
+        # guesses no value.
         if name in question:
             raise RemoteProtocolError(name, "must be given once")
         question[name] = value
@@ -326,7 +326,7 @@ def read_line(line: str | bytes) -> Answer:
     """Parse a line of an answer.
 
     Raises:
-        StoreError: the line is no JSON: the bot runs another version.
+        StoreError: the line is no JSON, because the bot runs another version.
     """
     try:
         answer: Answer = json.loads(line)

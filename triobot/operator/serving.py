@@ -58,9 +58,9 @@ async def serve_api(
 
     If the socket can't be made, log a warning and return: a bot can run without the socket.
 
-    Without `triobot.http`, also log a warning and return. Call this only under the store's lock. Under the
-    lock, an existing socket of this user at `path` can only be left over from a dead process, and is
-    replaced. Another kind of file, or another user's socket, is never deleted.
+    Without `triobot.http`, also log a warning and return. The caller must have the store's lock. So an
+    existing socket of this user at `path` is left over from a dead process, and is replaced. Another kind of
+    file, or another user's socket, is never deleted.
     """
     if not own_http.is_here():
         log.warning("there is no triobot.http, so nobody serves the operator's socket %s", path)

@@ -1,9 +1,9 @@
 """Records of a journal for people, in two forms: redacted records, and worded records. Pure.
 
 A bug report needs the order of a journal's records, but not users' messages, addresses or payment data. So a
-redacted line keeps its structure: names of fields and classes, the operation, the kind, the time. Every other
-text is replaced by its length, and every other number is replaced by 0. A fingerprint is replaced, too, since
-a short answer could be guessed from the fingerprint.
+redacted line keeps its structure: names of fields and classes, the operation, the kind, the time. Redaction
+replaces every other text by its length, and every other number by 0. A fingerprint is replaced, too, since a
+short answer could be guessed from the fingerprint.
 
 A text in a record is parsed as JSON only if the record's format says that the runtime wrote this text. A user
 may type text that looks like JSON.
@@ -138,7 +138,7 @@ def _length(text: str) -> str:
 # --- in words
 
 LONGEST: Final = 400
-# The event's sender and chat are the same in each record of a conversation.
+# An event's fields that worded records omit: the sender and the chat are usually the same in all records.
 _ENVELOPE: Final = frozenset({"chat_id", "sender", "callback_id"})
 
 
@@ -260,7 +260,7 @@ def _shown(node: Node) -> str:
         case list():
             return f"[{', '.join(map(_shown, node))}]"
         case _:
-            # Unlike JSON, `repr` doesn't escape Persian text.
+            # `json.dumps` would escape Persian text.
             return repr(node)
 
 

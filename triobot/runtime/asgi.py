@@ -46,8 +46,8 @@ def application_of(settings: Callable[[], Settings], runs: Runs) -> QuartTrio:
     """Return an application with the bot's webhook. While a server serves the application, the bot runs.
 
     Args:
-        settings: returns the settings that the bot would use if it started now.
-        runs: runs the bot.
+        settings: function that returns the settings with which the bot would start now.
+        runs: see `Runs`.
     """
     hosted = _Hosted(settings, runs)
     app = build_app(lambda _: hosted.endpoint)
@@ -100,8 +100,8 @@ class _Hosted:
             except* Exception:
                 failed = True
             if failed:
-                # Raise here, since Python 3.11.2 would raise a group inside `except*`: the application
-                # reports only the error's text, and a group's text has no details.
+                # Raise the error after `except*`, since Python 3.11.2 would wrap the error in a group. The
+                # application reports only an error's text, and a group's text has no details.
                 raise TriobotError(self._failure)
 
         app.before_serving(start)
@@ -168,7 +168,7 @@ async def _live(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> Non
     async def tell(message: dict[str, Any]) -> None:
         nonlocal failed, over
         if not message["type"].endswith(".failed"):
-            # After this message, hypercorn cancels the lifespan's task.
+            # After `lifespan.shutdown.complete`, hypercorn cancels the lifespan's task.
             over = message["type"] == "lifespan.shutdown.complete"
             await send(message)
             return
@@ -185,8 +185,8 @@ async def _live(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> Non
             failed = failed or {"type": "lifespan.shutdown.failed", "message": words}
         if failed is not None:
             # Report the failure by a message: after an exception, hypercorn would run on without the bot.
-            # Send the message outside the `except` block: otherwise, the bot's error would become the context
-            # of an exception from the server, and the text of the bot's error may be private.
+            # Send the message outside the `except` block. Inside, the bot's error would become the context of
+            # an exception from the server, but the text of the bot's error may be private.
             await send(failed)
     except BaseException:
         if not over:
@@ -209,8 +209,8 @@ def _fail_hypercorn() -> None:
 
 
 async def _end_other_loop() -> Never:
-    """Stop a server that runs on asyncio, with one log line. If the start failed by an exception instead,
-    hypercorn would print a traceback.
+    """Stop a server that runs on asyncio, with one log line. After an exception, hypercorn would print a
+    traceback.
     """
     log.error("the bot was not started: a bot runs on Trio: give hypercorn --worker-class trio")
     _fail_hypercorn()
@@ -222,7 +222,7 @@ async def _end_other_loop() -> Never:
 
 
 def _word(error: BaseException) -> str:
-    # Texts of other exceptions may be private.
+    # Only a `TriobotError` is shown with its text: other texts may be private.
     line = Path(failing_line(error.__traceback__)).name
     words = str(error) if isinstance(error, TriobotError) else f"{type(error).__name__} at {line}"
     return about_opening(error) + words

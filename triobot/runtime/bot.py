@@ -1,11 +1,12 @@
 """Class `Bot`: a bot's declarations, and the methods that run the bot.
 
-`work` and `serve` import all other packages, and are imported only when a bot runs: declaring a bot needs
-no store, outbox or listener. The nested context managers define the order in which a bot stops.
+The modules `work` and `serve` import all other packages. Both modules are imported only when a bot runs,
+because declaring a bot needs no store, outbox or listener. The nested context managers define the order in
+which a bot stops.
 
 `Bot.to` returns a reference to a chat, for tasks outside conversations. A message sent by this reference is
 queued in the chat's lane like every other message, but no conversation records the call. So `Bot.to` raises
-inside conversations, except in a step.
+an error inside conversations, except in a step.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ class Bot(Router):
         self._resources: list[Resource[object]] = []
         self._background: list[Callable[[], Awaitable[None]]] = []
         self._work: Runtime | None = None
-        # The `Standby`, if other processes can share the store. The work may then start and end several
+        # The `Standby`, if other processes can share the store. A standby's work may start and end several
         # times.
         self._standby: Standby | None = None
         self._around: Surroundings | None = None
@@ -170,9 +171,9 @@ class Bot(Router):
         The hook is an async function of a `Failure`. The hook is called in the process in which the code
         failed: once for each failed conversation, and once for each filter that failed on an event. After a
         restart, only the `on_alarm` hook is called again for the same failure. A call has a time limit of
-        five seconds. The hook runs beside the bot. The hook may write to a chat by ``failure.place``, and use
-        the bot's resources. The hook's own errors are logged. *Sensitive*: the exception may contain users'
-        messages.
+        five seconds. The hook runs in a task of its own. The hook may write to a chat by ``failure.place``,
+        and use the bot's resources. The hook's own errors are logged. *Sensitive*: the exception may contain
+        users' messages.
 
         The hook isn't called for conversations that ended because their user left or didn't pay.
 
@@ -214,8 +215,8 @@ class Bot(Router):
         return run
 
     def resource(self, open: Callable[[], AbstractAsyncContextManager[T]], /) -> Resource[T]:
-        """Declare an object that the bot needs while it runs. This is a decorator for an async context
-        manager function.
+        """Declare an object that the bot needs while it runs. `resource` decorates an async context manager
+        function.
 
         Resources are opened before the first event, in the order of declaration, and closed after the last
         conversation has stopped. `provide` replaces a resource by another value for one start of the bot.
@@ -322,9 +323,9 @@ class Bot(Router):
         too, but no store.
 
         Args:
-            claims: whether an event may be handled in the transaction that accepts the event, which is
-                faster. If not, each event is first stored, and then passed to the dispatcher through a memory
-                channel.
+            claims: whether the transaction that accepts an event may also handle the event; one transaction
+                is faster than two. If not, each event is first stored, and then passed to the dispatcher
+                through a memory channel.
         """
         settings, around = settings or self.settings(), self._around
         clock = self._clock if around is None else around.clock
@@ -518,8 +519,8 @@ class Bot(Router):
         return RoomRef(self._outside(), SHARED)
 
     def each(self, key: Key[T]) -> AsyncIterator[tuple[ChatId, T]]:
-        """Iterate over the chats that store a value under a key, each with its value. Use this for the
-        audience of a broadcast, or for an export.
+        """Iterate over the chats that store a value under a key, each with its value. `each` helps to choose
+        the audience of a broadcast, or to export data.
 
         Chats are read in pages, in the order of their ids. A change during the iteration may be missed.
 

@@ -124,8 +124,8 @@ class Failures:
 async def open_failures(
     hook: OnError | None, place: Callable[[ChatId], RoomRef], at_once: OnFailure, *, tracebacks: bool = False
 ) -> AsyncGenerator[Failures]:
-    """While the block runs, queue failures, and call the hook once `Failures.begin` was called. After the
-    block, call the hook for the failures still queued, for up to five seconds.
+    """Queue failures while the block runs. `Failures.begin` starts the calls of the hook. After the block,
+    the hook is called for the remaining failures, for up to five seconds.
     """
     failures = Failures(hook, place, at_once, tracebacks=tracebacks)
     async with trio.open_nursery() as nursery:

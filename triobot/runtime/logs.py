@@ -61,8 +61,8 @@ NAMES: Final = (
 )
 """triobot's loggers."""
 _BELOW: Final = ("trio.abc.Instrument", "trio.async_generator_errors", "trio.serve_listeners", "psycopg")
-"""Loggers of libraries. Without `GuardedLogger`, a handler's exception at these loggers would end `trio.run`,
-or a transaction of the store.
+"""Loggers of libraries. Without `GuardedLogger`, an exception of a library's log handler would end
+`trio.run`, or a transaction of the store.
 """
 _warned: Final[set[tuple[str, int]]] = set()
 
@@ -71,8 +71,8 @@ def open_logs() -> None:
     """Enable the loggers of triobot and of some libraries, and catch the exceptions of these loggers'
     handlers.
 
-    Call this after importing the author's module, since `logging.config` disables all existing loggers. These
-    loggers ignore later attempts to disable them, for example from a resource.
+    Call `open_logs` after importing the author's module, since `logging.config` disables all existing
+    loggers. The loggers ignore later attempts to disable them, for example from a resource.
     """
     for name in (*NAMES, *_BELOW):
         logger = logging.getLogger(name)
@@ -262,10 +262,11 @@ def _speaker() -> tuple[Speaker | None, Whose | None]:
 class JsonFormatter(logging.Formatter):
     """Formats a log record as one JSON object.
 
-    Fields: ``time``, ``level``, ``logger``, ``message``; ``bot``, if the line belongs to a bot;
-    ``conversation``, ``route``, ``operation`` and ``chat``, null if unknown; and ``exception``, if there is
-    one: its type, its frames (outermost first) and its causes; and ``stack``, if the log record has a stack.
-    An exception's text and variables are omitted, since both may contain users' messages.
+    Each object has the fields ``time``, ``level``, ``logger`` and ``message``. The fields ``conversation``,
+    ``route``, ``operation`` and ``chat`` are null if unknown. A line that belongs to a bot has the field
+    ``bot``. A log record with a stack adds the field ``stack``. A log record with an exception adds the field
+    ``exception``: the exception's type, its frames (outermost first) and its causes. An exception's text and
+    variables are omitted, since both may contain users' messages.
     """
 
     def format(self, record: logging.LogRecord) -> str:

@@ -1,6 +1,6 @@
 """Runs one or several bots behind one listener, until a signal.
 
-Imported only when a bot runs: declaring a bot needs neither a store nor a listener.
+This module is imported only when a bot runs, because declaring a bot needs neither a store nor a listener.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("triobot")
 # Thresholds for garbage collections. Python's default of 700 new objects is reached after a few events. With
-# 10,000, a collection of the youngest generation still takes less than a millisecond, and a bot answers a
-# message in a tenth less time.
+# 10,000, a collection of the youngest generation still takes less than a millisecond, and a message is
+# answered 10 % faster.
 _THRESHOLDS: Final = (10_000, 20, 20)
 
 
@@ -80,8 +80,8 @@ def run_together(
         StoreError: a store can't be used; nothing was started.
     """
     limits = _serving_limits(bots[0][1], len(bots))
-    # The process runs only bots, so raise the limit of open files. On many systems, this limit is 1,024 by
-    # default.
+    # The process runs only bots, so raise the limit of open files. On many systems, the default limit is
+    # 1,024 files.
     allow_descriptors(limits.connections + limits.spare_descriptors)
     try:
         with rarely_collected(ends=ends):
@@ -101,8 +101,8 @@ async def _run_until_signal(bots: Sequence[tuple[Servable, Settings]], server: S
     stopping = False
 
     def stop() -> None:
-        # Thousands of conversations end at once: collecting garbage among the conversations would take longer
-        # than ending the conversations.
+        # Thousands of conversations may end at once. Garbage collections would then take longer than the ends
+        # of the conversations.
         gc.disable()
         for bot, _ in bots:
             bot.stop()
@@ -276,7 +276,7 @@ def _check_apart(bots: Sequence[tuple[Servable, Settings]]) -> None:
 
 
 def _all_ready(intakes: Sequence[Front]) -> Readiness:
-    """Return "ready" if all bots are ready, else the state of the first bot that isn't ready."""
+    """Return the state of the first bot that isn't ready; if all bots are ready, the first bot's state."""
     said = [intake.readiness() for intake in intakes]
     return next((one for one in said if not one.ready), said[0])
 
@@ -305,13 +305,12 @@ def rarely_collected(*, ends: bool = False) -> Generator[None]:
     """While the block runs, collect garbage less often, and skip the objects that existed before the block:
     modules and classes.
 
-    Use this only in a process that runs nothing but bots: a program that embeds a bot configures its own
-    garbage collection.
+    Use `rarely_collected` only in a process that runs nothing but bots: a program that embeds a bot
+    configures its own garbage collection.
 
     Args:
-        ends: whether the process ends after the block. If so, the remaining objects are not collected: with
-            thousands of chats in memory, the collection took seconds, while a new process waited for this
-            process.
+        ends: whether the process ends after the block. If so, the remaining objects are not collected. With
+            thousands of chats in memory, the collection took seconds, and a new process had to wait.
     """
     before, enabled = gc.get_threshold(), gc.isenabled()
     gc.freeze()

@@ -68,12 +68,13 @@ class Settings:
         max_amount: largest amount that may be charged, as a guard against mistakes.
         retention_days: number of days for which the store keeps the journals of crashed conversations, and
             unreadable requests (``TRIOBOT_RETENTION_DAYS``). The store keeps the keys of `start` and of
-            signals for the same time, but at least for a day. A call with a kept key has no effect.
+            signals for the same time, but at least for a day. Another start or signal with a kept key has no
+            effect.
         keep_ended: number of days for which the store keeps conversations that ended normally, with their
             journals (``TRIOBOT_KEEP_ENDED``). 0 means that the store deletes these conversations at once.
         limits: limits of the webhook (each by its own variable, such as ``TRIOBOT_CONNECTIONS``).
         rate: largest number of requests that the bot sends per second, for all chats together
-            (``TRIOBOT_RATE``). The number is at least 1. The limit applies to messages, edits, typing
+            (``TRIOBOT_RATE``). The rate is at least 1. The limit applies to messages, edits, typing
             indicators and requests about payments, but not to answers to callbacks. Requests about payments
             are sent first. Without a value, the platform's answers determine the rate.
         backlog_seconds: number of seconds that a message or event may wait before the bot raises an alarm
@@ -233,7 +234,7 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "rate": _matching(r"(?=0*[1-9])[0-9]{1,6}(\.[0-9]{1,6})?", _RATE, float),
     "backlog_seconds": _whole("a number of seconds", 7),
 }
-"""Parsers of the settings that have a variable; they raise ValueError with the valid values."""
+"""Parsers of the settings that have a variable; a parser's ValueError names the valid values."""
 
 LOG_FORMAT: Final = "LOG_FORMAT"
 """Variable for the whole process, read by the command line."""
@@ -266,9 +267,9 @@ def read_environment(environ: Mapping[str, str], prefix: str = PREFIX) -> Settin
         own = name[len(prefix) :].removesuffix("_FILE")
         if not name.startswith(prefix) or own in _KNOWN:
             continue
-        from difflib import get_close_matches  # imported only if there is such a variable
+        from difflib import get_close_matches  # imported only for an unknown variable
 
-        # With a prefix of the author's choice, other variables may be the author's own.
+        # If the author has chosen the prefix, an unknown variable may be the author's own.
         if prefix == PREFIX or get_close_matches(own, _KNOWN, n=1, cutoff=0.8):
             known = ", ".join(f"{prefix}{one}" for one in _KNOWN)
             log.warning("nothing reads the variable %s; the known ones are %s", name, known)

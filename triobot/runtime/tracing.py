@@ -6,9 +6,9 @@ numbers of the conversation and of its run, with the store's key. So no trace id
 conversation has the number of its first event. So the acceptance of this event belongs to the conversation's
 trace. If a turn of another conversation gets the event, the turn's span links to the acceptance.
 
-Only this module imports OpenTelemetry, and a bot without traces doesn't import this module. The program
-configures the SDK, which keeps and exports spans. No span contains users' messages or an error's text. A span
-names a chat by its digest, as the log does.
+Only this module imports OpenTelemetry, and a bot without traces doesn't import this module. The author's
+program configures OpenTelemetry's SDK, which keeps and exports spans. No span contains users' messages or an
+error's text. A span names a chat by its digest, as the log does.
 """
 
 from __future__ import annotations

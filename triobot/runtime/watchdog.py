@@ -2,8 +2,8 @@
 
 Code that computes for seconds without an ``await``, or makes blocking calls, blocks every chat at once, and
 ``/healthz``, too. Code in the loop can't report such a block. So a thread logs the blocking line while the
-line blocks the loop. All bots of a process share the thread. The thread doesn't end the process: the
-process's supervisor restarts the process when a probe gets no answer, or when systemd gets no signs of life.
+line blocks the loop. All bots of a process share the thread. The thread doesn't end the process. A supervisor
+restarts the process when a probe gets no answer, or when systemd gets no signs of life.
 
 Only `Bot.run` and the command line notify systemd, since both run the whole process. A bot that is embedded
 in a program can't detect when that program is ready or stops.
@@ -32,14 +32,14 @@ from ..conversations.running.lines import frames_of, is_authors, is_ours, waitin
 
 log: Final = logging.getLogger("triobot.watchdog")
 
-# Users notice a pause of one second. A garbage collection takes less, even with many chats.
+# Users notice a pause of one second. A garbage collection is shorter than a second, even with many chats.
 STILL_AFTER: Final = 1.0
 DELAY: Final = 10.0
 """Seconds between two log lines about a slow stop."""
 _DEBUGGERS: Final = ("bdb", "pydevd", "_pydevd")
 _ASKED: Final = 4
-"""Number of checks of a busy loop within `still_after` seconds; also the number of signs of life that are
-sent within the time in which systemd expects a sign.
+"""Number of checks of a busy loop within `still_after` seconds. Also the number of signs of life within the
+time in which systemd expects one sign.
 """
 
 
@@ -184,11 +184,11 @@ _watching: Final = trio.lowlevel.RunVar["_SharedWatch | None"]("watching", defau
 def _keep_asking(
     loop: trio.lowlevel.TrioToken, thread: int, still_after: float, over: threading.Event
 ) -> None:
-    """In the watching thread, send the loop a callback again and again, and log if the callback doesn't run
-    in time.
+    """In the watching thread, send callbacks to the loop. If a callback doesn't run in time, log the blocking
+    line.
 
-    A loop that waits for I/O gets no callback, and is checked less often: each callback wakes the loop, and a
-    server may run a hundred idle bots.
+    A loop that waits for I/O gets no callback, and is checked less often. Each callback would wake the loop,
+    and a server may run a hundred idle bots.
     """
     pause = still_after / _ASKED
     while not over.wait(pause):

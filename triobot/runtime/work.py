@@ -1,9 +1,9 @@
 """The components of a running bot, and the order in which the components stop.
 
-There are two layers: the intake, and the work inside the intake. The *intake* is the store, the inbox and the
-webhook's application. The intake accepts events from the bot's start until the very end. The *work* is the
-client, the outbox and the dispatcher. So a stop has this order: the dispatching stops, the conversations
-stop, the outbox empties, the listener closes, the store closes.
+There are two layers: the intake, and the work inside the intake. The *intake* is the store and the inbox. The
+intake accepts events from the bot's start until the very end. The *work* is the client, the outbox and the
+dispatcher. So a stop has this order: the dispatching stops, the conversations stop, the outbox empties, the
+listener closes, the store closes.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class Intake:
             "outbox": "held" if outbox is not None and outbox.held else "ok",
         }
         # If the outbox is held for another reason than a refused token, the bot stays ready. A bot that isn't
-        # ready gets no new events, and only new events lead to sends that can end this hold.
+        # ready gets no new events, and only new events lead to sends that can end the outbox's hold.
         refused = outbox is not None and outbox.token_refused
         return Readiness(working and not refused and self.store_state == "ok", states)
 
@@ -328,7 +328,7 @@ class Intake:
         return await _about_jobs(self.store, self.clock, question, jobs)
 
     async def order(self, row: ConversationRow, end: bool, say: str) -> bool:
-        """Order that a parked conversation ends, if `end` is true, or is tried again."""
+        """Order the end of a parked conversation if `end` is true, else another try."""
         if (work := self.work) is None:
             return await give_order(self.store, self.clock, row, end, say)
         return await work.dispatcher.chat_calls.order(row, end=end, say=say)
@@ -415,7 +415,7 @@ async def open_intake(
         ConfigError: a setting is wrong, or the store belongs to another bot or platform.
         StoreLockedError: another process has the store.
     """
-    # The store reads the time from this object, too: each read of the time may detect a jump.
+    # The store uses the same `Timepiece`, because each read of the time may detect a jump.
     timepiece = Timepiece(clock)
     async with _opened_store(settings, timepiece, around) as store:
         secrets, untils = await webhook_secrets(settings.webhook_secret, store, timepiece.now())
@@ -446,7 +446,7 @@ async def _begin_intake(
 
     Args:
         untils: for each former secret, the time until which the secret is accepted.
-        listens: whether to serve an operator on the socket beside the store, and whether to send alarms.
+        listens: whether to serve an operator on the socket beside the store, and to send alarms.
     """
     store, clock, settings, sink = intake.store, intake.clock, intake.settings, intake.sink
     if store.opening().restored:
@@ -685,7 +685,7 @@ async def open_work(
                     intake.inbox.deliver = intake.inbox.early = None
                     nursery.cancel_scope.cancel()
         finally:
-            # Cut the outbox only after the conversations are cancelled: the conversations must see a
+            # Cut the outbox only after the conversations are cancelled: a conversation must get a
             # cancellation, not a failed send. Unfinished sends are repeated after the next start, so don't
             # wait for them.
             if not at_rest:

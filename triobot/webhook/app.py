@@ -3,8 +3,8 @@
 Quart dispatches each request to the single view, reads the body and writes the answer. The class `_Passage`,
 between the server and Quart, does three things that a view can't do. `_Passage` hides the path, which
 contains the secret, from Quart and from the server's access log. `_Passage` delays the sender's disconnect,
-since Quart would cancel the view in the middle of a commit. `_Passage` also checks whether the sender was
-still connected when the answer was written.
+since Quart would cancel the view in the middle of a commit. `_Passage` also checks whether the sender is
+still connected, right before the answer is written.
 
 Within a site, the webhook remains a separate application, so that the site's limits and ``before_request``
 hooks can't refuse the platform.
@@ -50,8 +50,7 @@ _PASSAGE: Final = "triobot.passage"
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
 
 FindEndpoint: TypeAlias = Callable[[str], Endpoint | None]
-"""Finds the endpoint for a path below the prefix. If it returns None, because no bot runs, the answer is 503.
-"""
+"""Finds the endpoint for a path below the prefix. None: no bot runs, and the answer is 503."""
 
 
 def build_app(find: FindEndpoint, prefix: str = "") -> QuartTrio:
@@ -75,7 +74,7 @@ def build_app(find: FindEndpoint, prefix: str = "") -> QuartTrio:
             await _refuse_websocket(scope, receive, send, find(""))
         else:
             passage = _Passage(scope, prefix, receive, send)
-            # Hide the path in place: servers write their access log from the same mapping after the answer.
+            # Hide the path in the server's own mapping: a server writes its access log from this mapping.
             _hide_path(scope, passage.path)
             inner = cast("HTTPScope", {**scope, "root_path": "", _PASSAGE: passage})
             try:
@@ -108,7 +107,7 @@ def mount_endpoint(app: QuartTrio, prefix: str, find: FindEndpoint) -> None:
 
 def _declare_routes(app: QuartTrio, find: FindEndpoint) -> None:
     async def webhook(_: object = None) -> Response:
-        """Answer any request, also a request with a method for which Quart has no route."""
+        """Answer a request of any method, even if Quart has no route for the method."""
         # Use the request object, not Quart's proxy: each access through the proxy costs ten calls.
         proxy: Any = request
         asked: Request = proxy._get_current_object()
@@ -269,9 +268,9 @@ class _Passage:
         """See `RequestExchange`.
 
         Args:
-            body_first: whether to discard the body before the answer is sent. This is needed for senders that
-                send another request directly after the body: hypercorn drops an answer that closes the
-                connection if more input arrives before the answer is written.
+            body_first: whether to discard the body before the answer is sent. A sender may send another
+                request directly after the body. If more input arrives before the answer, hypercorn drops an
+                answer with ``Connection: close``.
         """
         self._wanted = False
         self._answer, self._closes = answer, unread
@@ -280,14 +279,14 @@ class _Passage:
         self._body_first = body_first and unread
 
     def response(self) -> Response:
-        """Return the view's answer. If the endpoint set no answer, no answer is sent."""
+        """Return the view's answer. If the endpoint set no answer, `send` doesn't send this answer."""
         return _response_of(self._answer or answers.BAD_FRAMING, closes=self._closes and self._closable)
 
 
 @lru_cache(64)
 def _response_of(answer: answers.Response, *, closes: bool) -> Response:
-    """Convert an answer to a Quart response. Shared by all requests: the application has no hooks that change
-    responses.
+    """Convert an answer to a Quart response. All requests share the response, because the application has no
+    hooks that change responses.
     """
     # Quart's default content type is HTML.
     response = Response(answer.body, answer.status)
@@ -317,7 +316,7 @@ def read_framing(headers: Iterable[tuple[bytes, bytes]], http_version: str) -> R
             encoded = True
     readable = all(_DIGITS.fullmatch(length) for length in lengths)
     length = int(next(iter(lengths))) if len(lengths) == 1 and readable else None
-    # Without either header, an HTTP/1 request has no body, but an HTTP/2 request may have a body.
+    # Without a length or an encoding, an HTTP/1 request has no body, but an HTTP/2 request may have a body.
     unread = bool(lengths and length != 0) or encoded or not http_version.startswith("1")
     conflicting = len(lengths) > 1 or not readable or bool(encoded and lengths)
     return RequestFraming(content_type, length, conflicting, unread)
@@ -326,7 +325,7 @@ def read_framing(headers: Iterable[tuple[bytes, bytes]], http_version: str) -> R
 async def _refuse_websocket(
     scope: WebsocketScope, receive: ASGIReceiveCallable, send: ASGISendCallable, endpoint: Endpoint | None
 ) -> None:
-    """Answer a WebSocket handshake with 404, as for any unknown path."""
+    """Answer a WebSocket handshake with 404, as for any unknown path; close the WebSocket if no bot runs."""
     _hide_path(scope, "")
     await receive()
     if endpoint is None:
@@ -369,9 +368,9 @@ async def serve_stock(
 ) -> None:
     """Serve the webhook until `shutdown` is set, then answer the requests in progress, and return.
 
-    The limits of a request apply as on triobot's own listener, except that hypercorn checks the size of a
-    head only while the head is incomplete. The limits of connections don't apply: hypercorn accepts
-    connections up to the process's limit of open files.
+    The limits of a request apply as on triobot's own listener, with one exception: hypercorn checks only an
+    incomplete head's size. The limits of connections don't apply: hypercorn accepts connections up to the
+    process's limit of open files.
 
     Args:
         find: finds the endpoint of a path, for one bot or several.

@@ -4,7 +4,7 @@ The order of the checks: the secret, the method, the length in the headers, the 
 Every request without an accepted secret gets the same 404, before a byte of its body is read.
 
 Two more pages, ``/healthz`` and ``/readyz``, are for the process's supervisor. There are no pages for the
-operator's commands, since strangers reach this port.
+operator's commands, since strangers reach the webhook's port.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ class Endpoint:
         await exchange.refuse(answer, unread=framing.unread, linger=self._limits.linger_seconds)
 
     async def _take_in_turn(self, exchange: RequestExchange, framing: RequestFraming) -> None:
-        # A body of unknown length is counted with the largest length: many long bodies at once must not
-        # exceed the memory for bodies.
+        # A body of unknown length is counted as the longest allowed body, so that many long bodies at once
+        # can't exceed the memory for bodies.
         size = self._limits.body_bytes if framing.length is None else framing.length
         if self._in_hand + size > self._limits.bodies_bytes:
             self._traffic.overloaded += 1

@@ -4,10 +4,9 @@ When `Inbox.accept` returns, the event is stored, and the dispatcher has the eve
 in the order of the store's rows. An unreadable body is stored unchanged and answered 200, since the platform
 would only repeat the same bytes. This module is independent of HTTP: `endpoint` maps an outcome to a status.
 
-The inbox stores the fact that a 200 was fully written, because the platform repeats an event without an
-answer, but users also send the same text twice. An equal event counts as a repetition only if the earlier
-event's 200 was not fully written. So this fact must survive a kill of the process, and is noted right after
-the answer.
+The platform repeats an event that got no answer, but users also send the same text twice. So an equal event
+counts as a repetition only if the earlier event's 200 was not fully written. Right after a written 200, the
+inbox makes a note in the store, because the note must survive a kill of the process.
 
 If the process is killed between the answer and the note, the note is lost. In the worst case the user then
 sends the same text again within a minute, and this second message counts as a repetition. If the note were
@@ -44,13 +43,14 @@ _QUIET_SECONDS: Final = 60.0
 @final
 @frozen
 class EventStored:
-    """Outcome: the event is in the store, since now or since an earlier delivery.
+    """Outcome: the event is in the store, new or from an earlier delivery.
 
     Answer 200, then call `Inbox.answered` with this outcome.
 
     Attributes:
         repeated: whether the store already had the event. The dispatcher doesn't get a repetition.
-        key: key of the delivery; None if every later delivery with this key is a repetition, answered or not.
+        key: key of the delivery; None if no note of the written 200 is needed, because the event's later
+            deliveries are treated the same without the note.
     """
 
     repeated: bool
@@ -63,14 +63,13 @@ NotStored: TypeAlias = Literal["unread", "no room", "unwritable", "unreached", "
 ``unread``: the body can't be decoded, and is stored unchanged; answer 200. ``no room``: too many events of
 this chat, or of all chats, are waiting; answer 503. ``unwritable``: the store could not write; answer 503.
 ``unreached``: the sender disconnected, and another process may accept the event; answer 503. ``unstorable``:
-no store can save such a value; answer 400.
+the event contains a value that no store can save; answer 400.
 """
 Outcome: TypeAlias = EventStored | NotStored
 
 
 class Admits(Protocol):
-    """The methods that the inbox calls: of a store, or of an object that inserts events into another
-    process's store.
+    """The methods through which the inbox stores events, in this process's store or in another process's.
 
     Raises, from every method that waits: as `triobot.store.Store`.
     """
@@ -109,8 +108,8 @@ class InboxStatistics:
     Attributes:
         accepted: new events, which were stored and passed to the dispatcher.
         repeated: events that the store already had.
-        unread: bodies stored unchanged because they or their ``data`` were undecodable; with undecodable
-            ``data`` the event is also counted as accepted.
+        unread: bodies stored unchanged because the body or its ``data`` was undecodable. If only ``data`` was
+            undecodable, the event is also counted as accepted.
         over_quota_chat: refused, because too many events of the chat were waiting.
         over_quota_whole: refused, because too many events of all chats were waiting.
         unwritable: refused, because the store could not write.
@@ -156,7 +155,8 @@ class Inbox:
         alarm: see the attribute.
 
     Attributes:
-        alarm: called when the inbox is half full, and when the store can't write.
+        alarm: called if the inbox is half full, the store can't write, a chat's event was refused, or a
+            request was unreadable.
         early: the early door, which stores an event together with other writes; None: the event is stored
             alone.
         shared: whether other processes accept the same events. If so, the endpoint refuses an event if the
@@ -194,8 +194,8 @@ class Inbox:
 
         The dispatcher gets an event at most once: for an event that the store already has, `accept` only
         returns `EventStored`. If an event with the same key is being stored, the call waits for the result.
-        Without the wait, this event could be answered before the other delivery is stored, and the other
-        delivery would then count as a new event. A store's failure is an outcome, not an exception.
+        Without the wait, the second delivery could be stored and answered first. The first delivery would
+        then count as a new event. A store's failure is an outcome, not an exception.
 
         Args:
             content_type: the request's header, or empty.
@@ -302,7 +302,7 @@ class Inbox:
         """Whether less than a quarter of the quota is used.
 
         The inbox raises an alarm when half of the quota is used, and no further alarm until the inbox has
-        been roomy. So if the number of events varies around a half, only one alarm is raised.
+        been roomy. So only one alarm is raised if the usage varies around a half.
         """
         return self._store.statistics().inbox_bytes * 4 < self._quota.bytes_in_all
 
@@ -340,7 +340,7 @@ class Inbox:
         return "unread"
 
     def _tell(self, kind: Literal["chat_refused", "request_unreadable"], what: str) -> None:
-        """Raise an alarm and log it, at most once a minute: many such events must not fill the log."""
+        """Raise an alarm and log `what`, at most once a minute for each kind, to keep the log short."""
         since, unsaid = self._reported.get(kind, (-math.inf, 0))
         if trio.current_time() < since + _QUIET_SECONDS:
             self._reported[kind] = since, unsaid + 1

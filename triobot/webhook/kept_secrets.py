@@ -41,8 +41,8 @@ async def webhook_secrets(given: Secret | None, store: Store, now: int) -> tuple
 async def renew_webhook_secret(store: Store, until: int) -> None:
     """Store a new secret. The present secret is accepted until `until`.
 
-    A second renewal neither prolongs nor deletes the former secrets, because the platform may still use these
-    secrets.
+    A second renewal keeps the former secrets, because the platform may still use one. A renewal never
+    prolongs a former secret's time.
     """
     kept = await store.setting(SECRET)
     former = [] if kept is None else [(kept, until), *await _former_secrets(store)]
@@ -59,7 +59,7 @@ async def _former_secrets(store: Store) -> list[tuple[str, int]]:
 async def forget_former(secrets: Secrets, untils: Sequence[int], clock: WallClock) -> None:
     """Stop accepting each former secret when it expires, the oldest first."""
     for until in reversed(untils):
-        # Sleep at most an hour at a time, since the time of day may be set.
+        # Sleep at most an hour at a time, since the computer's clock may be set.
         left = until - clock.now()
         while left > 0:
             await trio.sleep(min(left / 1_000, 3_600))

@@ -45,7 +45,8 @@ class Limits(ServingLimits):
     """
 
     body_bytes: int = 1024 * 1024
-    # hypercorn allows 5 s for a request line. Large uploads never use the webhook, so 10 s is plenty.
+    # Large uploads never use the webhook, so 10 s is plenty. For comparison, hypercorn allows 5 s for a
+    # request line.
     body_seconds: float = 10.0
     bodies_bytes: int = 64 * 1024 * 1024
     retry_seconds: int = 5
@@ -76,8 +77,8 @@ class Limits(ServingLimits):
     @property
     def serving(self) -> ServingLimits:
         """Limits for the webhook's listener."""
-        # The listener's time limit is twice as long: the endpoint answers 408 before the listener closes the
-        # connection.
+        # The listener's time limit is twice the endpoint's, so that the endpoint answers 408 before the
+        # listener closes the connection.
         return attrs.evolve(self, body_seconds=self.body_seconds * 2)
 
 

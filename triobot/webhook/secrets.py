@@ -89,8 +89,8 @@ class Secrets:
         return "/" + self._values[0]
 
     def matches(self, candidate: str) -> bool:
-        """Return whether `candidate` is an accepted secret. The duration doesn't depend on the number of
-        right characters.
+        """Return whether `candidate` is an accepted secret. The duration of the comparison doesn't depend on
+        the number of right characters.
         """
         digest = _digest(candidate.encode("utf-8", "surrogatepass"))
         found = False

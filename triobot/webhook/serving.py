@@ -82,7 +82,7 @@ class _DirectExchange:
     async def refuse(
         self, answer: Response, *, unread: bool, linger: float, body_first: bool = False
     ) -> None:
-        """See `RequestExchange`. If the body is incomplete, the listener closes after its own linger time."""
+        """See `RequestExchange`. The listener itself closes the connection if the body is incomplete."""
         await self._talk.answer(answer.status, answer.headers, answer.body)
 
 

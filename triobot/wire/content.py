@@ -1,9 +1,9 @@
 """A message's content: the same classes for sent and received messages.
 
-`Content` is text or one of the classes here. A media value's source is a `Descriptor` if the platform has the
-file already, because the file was received or uploaded before. Otherwise the source is a local file or bytes
-in memory, and the outbox uploads the source before it sends the message. Descriptors are stored with all keys
-and sent back unchanged (interface section 2.8).
+`Content` is text or one of the classes here. A media value's source is a `Descriptor` if the file was
+received or uploaded before. Otherwise the source is a local file or bytes in memory, and the outbox uploads
+the source before it sends the message. Descriptors are stored with all keys and sent back unchanged
+(interface section 2.8).
 
 On the wire, content is a ``type`` and a ``data`` text, in the same format in both directions (interface
 sections 2.6 to 2.8 and 4.3). So received content can be sent to another chat unchanged. On the wire, a media
@@ -45,8 +45,8 @@ def _is_descriptor(instance: object, attribute: attrs.Attribute[Any], value: obj
 class Descriptor:
     """The platform's JSON object for an uploaded file, without the key ``desc``.
 
-    A descriptor may be stored and sent again without another upload. Unknown keys are kept. Descriptors must
-    be made with `from_object`, so that equal objects give equal descriptors.
+    A descriptor may be stored and sent again without another upload. Unknown keys of the object are kept.
+    Descriptors must be made with `from_object`, so that equal objects give equal descriptors.
     """
 
     json: str = attrs.field(validator=_is_descriptor, repr=False)
@@ -61,7 +61,7 @@ class Descriptor:
 
     @property
     def fields(self) -> Mapping[str, JsonValue]:
-        """The decoded object, a new copy at each access."""
+        """The descriptor's keys and values; each access returns a new copy."""
         fields: dict[str, JsonValue] = json.loads(self.json)
         return fields
 
@@ -249,9 +249,8 @@ class Contact:
 def _degrees(value: float | int | str) -> str:
     if isinstance(value, float):
         return f"{value:.12f}".rstrip("0").rstrip(".")
-    # Other values than floats and small integers are returned unchanged, and the validator refuses all of
-    # these but texts. Large integers aren't converted, because Python raises an error when it converts a very
-    # large integer to text.
+    # Only floats and small integers are converted. The validator refuses every other value that is not text.
+    # Large integers aren't converted, because Python raises an error for the text of a very large integer.
     return str(value) if isinstance(value, int) and abs(value) < 1_000 else cast("str", value)
 
 

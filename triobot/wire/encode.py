@@ -97,8 +97,8 @@ def encode_operation(operation: Operation[object]) -> Request:
 
 
 def encode_form(fields: Iterable[tuple[str, str]]) -> bytes:
-    """Encode fields as an ``application/x-www-form-urlencoded`` body in UTF-8. The names must not need
-    quoting.
+    """Encode fields as an ``application/x-www-form-urlencoded`` body in UTF-8. The fields' names are not
+    quoted.
 
     Raises:
         LocalProtocolError: a value contains a lone surrogate.
@@ -224,26 +224,24 @@ def encode_sender(sender: Sender | None) -> dict[str, JsonValue] | None:
 
 # --- keys that show whether two deliveries are the same event
 
-# Long enough that no two keys collide by chance; short enough to keep the table of deliveries small.
+# With 16 bytes, no two keys collide by chance, and the table of deliveries stays small.
 _KEY_BYTES: Final = 16
 
 
 def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None, bool]:
-    """Return a key that all deliveries of an event have in common, and whether an equal key always
-    means the same event.
+    """Return the common key of an event's deliveries, and whether an equal key always means the same event.
 
     Args:
         event: the event decoded from `body`.
         content_type, body: used only if the event was unreadable, or if a broken character in its text may
-            have been replaced. The key of such an event is a digest of `body`. So two events that differ only
+            have been replaced. The key of such an event is a digest of both. So two events that differ only
             in a broken character have two keys.
 
     Returns:
-        For a press, or a form with a callback id: a key with the callback id, and True, because a second
-        delivery is never a new event. For payment callbacks: None and False, because the same bytes may first
-        report a failure, and later the payment. For all other events: a digest of chat, type, data and
-        sender, and False, because users may send the same text twice. The digest is equal in both body
-        formats.
+        For a press, or a form with a callback id: a key with the callback id, and True. A second delivery is
+        never a new event. For payment callbacks: None and False. The same bytes may first report a failure,
+        and later the payment. For all other events: a digest of chat, type, data and sender, and False. Users
+        may send the same text twice. The digest is equal in both body formats.
     """
     match event:
         case Message():  # checked first, since most events are messages
@@ -261,7 +259,7 @@ def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None,
         case _:
             pass
     kind, data = encode_event_data(event)
-    if MENDED in data or (kind != "text" and quote(MENDED) in data):  # a form's values are quoted
+    if MENDED in data or (kind != "text" and quote(MENDED) in data):  # a form's data has percent escapes
         return _key_of_bytes(event, content_type, body)
     # This text equals the JSON of a list of the four values; the JSON encoder is slower.
     text = f"[{event.chat_id},{_TEXT(kind)},{_TEXT(data)},{_sender_text(event.sender)}]"

@@ -89,7 +89,7 @@ def _is_content(instance: object, attribute: attrs.Attribute[Any], value: object
 class Message(Generic[C_co]):
     """A user's text, media, contact or location.
 
-    If a user presses a key of a reply keyboard, its value also arrives as a text message.
+    If a user presses a key of a reply keyboard, the key's value also arrives as a text message.
 
     A message has no id, because the platform sends no ids of users' messages.
     """

@@ -17,8 +17,8 @@ ChatId = NewType("ChatId", int)
 """Id of a private chat or a group; unique within a service."""
 
 PhoneNumber = NewType("PhoneNumber", str)
-"""International phone number with a leading plus sign. Conversations use the chat's id instead, which every
-chat has."""
+"""International phone number with a leading plus sign. Conversations use chat ids, because every chat has an
+id."""
 
 GroupName = NewType("GroupName", str)
 """The service's identifier, with ``@`` before it as clients send it, or after it as in the interface."""
@@ -44,7 +44,7 @@ def as_chat_id(value: int | str) -> ChatId:
     """Check a chat id: an integer of at most 18 digits, or an integer in ASCII digits.
 
     Raises:
-        LocalProtocolError: `value` is no such id.
+        LocalProtocolError: `value` has another format.
     """
     if type(value) is int and -(10**18) < value < 10**18:
         return ChatId(value)

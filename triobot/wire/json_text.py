@@ -1,10 +1,10 @@
 """Strict JSON readers: an accepted value can be stored, encoded again and read by any program.
 
-The readers raise `ValueError` for invalid JSON, NaN, infinities (also as ``1e999``) and integers beyond the
-range of a double. The readers refuse repeated names in an object, since some programs read the first value
-and some read the last. The readers refuse deep nesting, which could exhaust another reader's stack. The
-readers refuse lone surrogates, too; only `read_mended` replaces lone surrogates, since users' texts must
-arrive.
+The readers raise `ValueError` for invalid JSON, NaN, infinities (also as ``1e999``) and integers of more than
+309 digits. The readers refuse repeated names in an object, since some programs read the first value and some
+read the last. The readers refuse deep nesting, which could exhaust another reader's stack. The readers also
+refuse lone surrogates. Only `read_mended` replaces lone surrogates, so that a broken character in a user's
+text doesn't lose the event.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def read_mended(text: str, *, whole: str = "") -> JsonValue:
     """Decode JSON text as `read_json` does, but replace lone surrogates in strings.
 
     Args:
-        whole: name of an object's entry that is never mended: a lone surrogate in the entry is an error.
+        whole: name of an entry of the object. A lone surrogate in this entry raises an error.
 
     Raises:
         ValueError: as `read_json`.
@@ -104,7 +104,7 @@ _STRICT: Final = json.JSONDecoder(parse_int=_integer, parse_constant=_no_number,
 
 
 def _check(value: JsonValue) -> None:
-    # A list of values to visit instead of recursion, because deep nesting would exhaust the stack.
+    # The check uses no recursion, because deep nesting would exhaust the stack.
     waiting: list[tuple[JsonValue, int]] = [(value, 1)]
     while waiting:
         item, depth = waiting.pop()

@@ -1,8 +1,8 @@
 """Reply keyboards, inline keyboards, and the JSON text of keyboards and forms.
 
 Interface sections 2.9 and 2.10. Authors build these values with `triobot.Keyboard` and `triobot.Buttons`. On
-the wire, a keyboard or form is the JSON text of one form field; the encoders are at the end of this module,
-and the decoders in `platform_side`.
+the wire, a keyboard or form is the JSON text of one form field. The encoders are at the end of this module,
+and the decoders are in `platform_side`.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ class Upload(Operation[Descriptor]):
         """Return the upload of a media value's source, with the keyboards `reply` and `inline`.
 
         Raises:
-            LocalProtocolError: the media has a descriptor: it was uploaded already.
+            LocalProtocolError: the media was uploaded already.
         """
         if isinstance(media.source, Descriptor):
             raise LocalProtocolError("source", "has been uploaded already")
@@ -321,7 +321,5 @@ OPERATIONS: Final = (
 
 
 def repeatable(operation: Operation[object]) -> bool:
-    """Return whether an operation may be repeated after an unknown outcome because a second request has
-    no further effect.
-    """
+    """Return whether a second request of an operation has no further effect."""
     return operation.traits.repeat == "freely"

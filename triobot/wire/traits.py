@@ -53,7 +53,7 @@ class Traits:
 
 
 def on_wire(*names: str) -> Mapping[str, object]:
-    """Return metadata for an attrs field that contain the field's names on the wire."""
+    """Return attrs metadata that state a field's names on the wire."""
     return {_ON_WIRE: names}
 
 
@@ -64,6 +64,6 @@ def names_of(kind: type[object]) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def promised(kind: type[object]) -> tuple[str, ...]:
-    """Return the names on the wire that the interface lists for an operation class."""
+    """Return the fields that the interface lists for an operation class, by their names on the wire."""
     outside = {field.name for field in attrs.fields(cast("Any", kind)) if field.metadata == OUTSIDE}
     return tuple(name for field, names in names_of(kind) if field not in outside for name in names)
