@@ -5,7 +5,7 @@ failures), `address`, `posted` (requests over connections of `triobot.http`). Th
 use other libraries' transports, through httpx: `carried`, `exchange` (one request), `upload` (outgoing
 files), `media` and `media_address` (incoming files).
 
-The client retries, orders, paces, stores and logs nothing.
+The client doesn't retry, order, pace, store or log.
 """
 
 from __future__ import annotations

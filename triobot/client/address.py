@@ -121,8 +121,9 @@ def _ends(line: str, end: str) -> bool:
 
 
 def own_hosts(base_url: str) -> tuple[str, ...]:
-    """Return the base URL's registered domain, such as ``gap.im`` for ``api.gap.im``; empty for an IP
-    address.
+    """Return the base URL's registered domain, such as ``gap.im`` for ``api.gap.im``.
+
+    The result is empty for an IP address and for a name of one label.
     """
     host = urlsplit(base_url).hostname or ""
     return () if "." not in host or _literal(host) is not None else (registrable_domain(host),)

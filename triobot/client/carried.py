@@ -1,8 +1,8 @@
 """The part of the client that uses httpx: files, and operations over another library's transport.
 
-The client imports this module, and so httpx, before it sends the first file. Before the first file, `posted`
-sends all operations. A client that was made with a transport, or without `triobot.http`, imports this module
-at once.
+The client imports this module, and so httpx, before it sends the first file. `posted` sends operations
+without a file. A client that was made with a transport, or without `triobot.http`, imports this module at
+once.
 """
 
 from __future__ import annotations

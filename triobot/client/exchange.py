@@ -4,8 +4,8 @@ Failures are raised as triobot's errors. Requests are passed directly to the tra
 `httpx.AsyncClient`: no redirects, no cookies, no environment variables, no changed headers.
 
 A failure's meaning depends on the progress of the request (`RequestProgress`). If no byte can have left this
-computer, repeating is safe. Otherwise the platform may have acted. If the progress is unknown, the request is
-treated as sent.
+computer, repeating is safe. If a byte may have left this computer, the platform may have acted. If the
+progress is unknown, the request is treated as sent.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ class Patience:
     def pause(self) -> None:
         """Remove the deadline until the next `renew`: time for work on the local disk doesn't count.
 
-        Without the pause, a test clock, which jumps ahead whenever all tasks wait, would reach the deadline
-        while a thread works.
+        A test clock jumps ahead whenever all tasks wait; without the pause, this clock would reach the
+        deadline while a thread works.
         """
         self.scope.deadline = math.inf
 
@@ -198,12 +198,13 @@ async def send(
 
 @asynccontextmanager
 async def reading(response: httpx.Response) -> AsyncGenerator[AsyncIterator[bytes], None]:
-    """Return an iterator over the pieces of a body for the block; at the block's end, return the
-    connection to the pool or close it.
+    """Open an answer's body as an iterator over the body's pieces.
+
+    At the end of the block, the connection goes back to the pool or is closed.
 
     The transports' streams are nested generators. If a half-read stream is only closed, the inner generators
     are left to the garbage collector. So the stream is read once more in a cancelled scope: the cancellation
-    passes through all these generators and finishes them at once.
+    passes through all nested generators and finishes the generators at once.
     """
     if not isinstance(response.stream, httpx.AsyncByteStream):
         raise TypeError("the transport's answer is not an asynchronous stream")

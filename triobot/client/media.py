@@ -1,7 +1,7 @@
 """Incoming files, fetched from addresses in events.
 
-Anyone who knows the webhook's address can forge an event. So this module checks a file's address and size. Of
-the file's name, it uses at most the ending. The token is never sent. `media_address` has the rules for
+Anyone who knows the webhook's address can forge an event. So this module checks a file's address and size,
+and uses at most the ending of the file's name. The token is never sent. `media_address` has the rules for
 domains and IP addresses.
 """
 
@@ -31,8 +31,8 @@ OPERATION: Final = "download"
 
 _AT_ONCE: Final = 4
 _ADDRESSES: Final = 4
-# Time limit for connecting to one address of a host, so that time for the next address is left if an address
-# is unreachable.
+# Time limit for connecting to one address of a host. If the address is unreachable, time is left for the
+# next address.
 _CONNECT_SECONDS: Final = 5
 # A download may take an hour. A longer download must average `_SLOWEST` bytes a second since its start.
 _LONGEST: Final = 3600
@@ -55,8 +55,8 @@ class MediaFetcher:
         self._domains = allowed_domains(terms.base, terms.hosts)
         self._trusted_network = terms.base.trusted_network
         self._resolves = transport is None
-        # No keep-alive: here the pool identifies connections only by IP address, and a connection that was
-        # made for one host name must not be used for another host name with the same address.
+        # No keep-alive: the pool identifies these connections only by IP address. A connection that was made
+        # for one host name must not be used for another host name with the same address.
         limits = httpx.Limits(max_connections=_AT_ONCE, max_keepalive_connections=0)
         self.transport = transport or httpx.AsyncHTTPTransport(verify=client_context(), limits=limits)
         self._slots = trio.CapacityLimiter(_AT_ONCE)
@@ -190,7 +190,7 @@ def _too_large(limit: int) -> RemoteProtocolError:
 
 
 class _Named:
-    """Iterator over the pieces of a body that raises a connection's failure as NotDeliveredError."""
+    """Iterator over a body's pieces. The iterator raises a connection's failure as NotDeliveredError."""
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         self._pieces = pieces

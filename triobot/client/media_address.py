@@ -14,7 +14,7 @@ from .address import BaseUrl, IPAddress, is_loopback_host, registrable_domain
 
 _LOOPBACK_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
-# IPv6 addresses that contain an IPv4 address. Packets go to this IPv4 address.
+# IPv6 addresses that contain an IPv4 address. Packets to such an address go to the contained address.
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 

@@ -76,7 +76,7 @@ class PlatformClient:
         transport: httpx transport of the operations; closed with the client. None: operations use connections
             of `triobot.http`, and files use httpx's own transport. Without `triobot.http`, operations use
             httpx's own transport, too.
-        media_transport: transport of downloads. If you pass a transport, it must itself check the IP
+        media_transport: transport of downloads. A transport that you pass must itself check the IP
             addresses that it connects to. The client still applies the other rules for downloads, and never
             passes the token to this transport. None: a transport that connects to checked addresses only.
         lent: whether the given transports stay open, because other clients share them.
@@ -180,11 +180,11 @@ class PlatformClient:
         """Perform one operation, once.
 
         After a send, any 2xx status means that the platform accepted the message, even if the answer's body
-        is unreadable or doesn't arrive. The `Sent` then has no id. Likewise, any 2xx status is enough for
-        every other operation without a result in the body. For an operation with a result in the body, an
+        is unreadable or doesn't arrive. The `Sent` then has no id. Every other operation without a
+        result in the body also succeeds with any 2xx status. For an operation with a result in the body, an
         unreadable 2xx answer counts as an unknown outcome, because the platform may have performed the
-        operation. If the answer's head breaks off after the status, the status decides. If you pass a
-        transport, the outcome is unknown in this case, because the transport doesn't report the status.
+        operation. If the answer's head breaks off after the status, the status decides. A transport that you
+        pass doesn't report the status, so the outcome is unknown if the head breaks off.
 
         Raises:
             LocalProtocolError: the operation can't be sent, its file can't be read, or its file changed while
@@ -273,7 +273,7 @@ class PlatformClient:
 
         Raises:
             LocalProtocolError: the media has no descriptor. Your program's fault.
-            RemoteProtocolError: the address or the file breaks these rules. The sender of the file is at
+            RemoteProtocolError: the address or the file breaks the rules above. The sender of the file is at
                 fault; a repetition never helps.
             RefusedError: the answer was not 200.
             NotDeliveredError: the connection failed, or made no progress. Safe to repeat.

@@ -1,7 +1,7 @@
 """Sends operations as forms over connections of `triobot.http`, without httpx.
 
-This module needs `triobot.http`. With this module, the caller's task sends the request. Otherwise, the outbox
-starts a separate task (a courier) for each operation.
+This module needs `triobot.http`. With this module, the caller's task sends the request. Without this module,
+the outbox starts a separate task (a courier) for each operation.
 """
 
 from __future__ import annotations

@@ -112,8 +112,9 @@ def _verdict(operation: str, what: str, may_have_left: bool) -> Failure:
 def cause_of(error: BaseException) -> str:
     """Return the text of the error that prevented a connection: an error of the resolver, the socket or TLS.
 
-    Such a text contains nothing of the request. Libraries wrap these errors. If a wrapping error has no text,
-    return the text of the wrapped error, which is found by the context: httpcore removes the cause.
+    The text of such an error contains nothing of the request. HTTP libraries wrap errors of connections. If a
+    wrapping error has no text, return the text of the wrapped error, which is found by the context: httpcore
+    removes the cause.
     """
     within: BaseException | None = error
     while within is not None:
@@ -142,7 +143,7 @@ class Reply:
 
 
 def retry_after_of(headers: Iterable[tuple[bytes, bytes]]) -> float | None:
-    """Return the pause in seconds that the platform asks for; None without such a request.
+    """Return the pause in seconds that the platform asks for; None if the platform asks for none.
 
     `Retry-After` is a number of seconds, or a date. A date is compared with the answer's own date, since the
     two computers' clocks may differ. The result is at most an hour.

@@ -31,8 +31,8 @@ from .terms import UploadProgress
 
 _PACKED: Final = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
 
-# Browsers escape the quote and the line ends in this way (HTML, "multipart/form-data encoding algorithm").
-# Other control characters are escaped too, since no server needs these characters.
+# Browsers escape the quote and the line ends as percent codes (HTML, "multipart/form-data encoding
+# algorithm"). Other control characters are escaped too, since no server needs these characters.
 _ESCAPES: Final = {code: f"%{code:02X}" for code in (*range(0x20), 0x22, 0x7F)}
 # Progress is counted once for each sent piece of this size in bytes. With a patience of 30 s, the link must
 # transfer 2 KiB/s; even slow connections are faster.

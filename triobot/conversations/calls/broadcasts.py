@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @final
 class Everybody:
-    """All chats that were joined and not left since, according to the platform's events; see `EVERYBODY`."""
+    """All chats for which the platform posted a join and no later leave; see `EVERYBODY`."""
 
     name = JOINED
 
@@ -45,7 +45,7 @@ EVERYBODY: Final = Everybody()
 """For `Broadcast.start`: all users who joined and did not leave, and all groups with the bot."""
 
 Audience: TypeAlias = AsyncIterable[int] | Iterable[int] | Key[Any] | Everybody
-"""Chat ids, or a `Key`: all chats with a value under that key; or `EVERYBODY`."""
+"""Chat ids; a `Key`, for all chats with a value under that key; or `EVERYBODY`."""
 
 _SOMEBODY: Final = ChatId(1)
 
@@ -61,8 +61,8 @@ def _is_key(instance: object, attribute: attrs.Attribute[str], value: str) -> No
 class Broadcast:
     """One message to many chats, under a key of your choice; made by `Room.broadcast` and `Bot.broadcast`.
 
-    Each receiver gets the message at most once, in order with other messages to that chat. Only with
-    ``on_unknown="resend"``, a request with an unknown result is repeated, so a receiver may get the message
+    Each receiver gets the message at most once, in order with other messages to that chat. The exception is
+    ``on_unknown="resend"``: a request with an unknown result is repeated, and a receiver may get the message
     twice. Replies to other chats are sent before the broadcast's messages. After a crash or a restart the
     broadcast continues after the last receiver that was tried. Requests that were in flight at a crash count
     as `BroadcastStatus.unknown`. While the platform answers, at most 16 requests are in flight.
@@ -85,10 +85,10 @@ class Broadcast:
     ) -> bool:
         """Store the audience and start sending, unless a broadcast with this key was started before.
 
-        The audience is read once, in pieces, and each chat counts once. When `start` returns, audience and
-        content are durable, and sending has begun. If a crash comes earlier, nothing is stored: call `start`
-        again. A repeated call with the same key is always safe. In a conversation no second call is needed,
-        because an operation that a crash interrupts is repeated.
+        The audience is read once, in pieces; a chat that occurs twice gets one message. When `start` returns,
+        audience and content are durable, and sending has begun. If a crash comes while the audience is read,
+        nothing is sent: call `start` again. A repeated call with the same key is always safe. In a
+        conversation no second call is needed, because an operation that a crash interrupts is repeated.
 
         Args:
             content: as for `Chat.send`. A file is uploaded here, once for all receivers.
@@ -104,8 +104,8 @@ class Broadcast:
             False if a broadcast with this key was started before, whether it has ended or not.
 
         Raises:
-            LocalProtocolError: the content can't be sent, or `to` contains an invalid chat id, or is no
-                audience. This is an error of your program; nothing was started.
+            LocalProtocolError: the content can't be sent, `to` is no audience, or a chat id in `to` is
+                invalid. This is an error of your program; nothing was started.
             RefusedError, TransportError, OSError: the file could not be uploaded; nothing was started.
             StoreFullError: nothing was started; repeat the call once the store has room.
             StepError: in a conversation, reading the audience failed; the broadcast may be started again.
@@ -120,7 +120,7 @@ class Broadcast:
         if on_unknown not in ("count", "resend"):
             raise LocalProtocolError("on_unknown", 'is "count" or "resend"')
         announcement = Announcement(content, inline_of(buttons), on_unknown)
-        announcement.to(_SOMEBODY)  # refuses an invalid message once, instead of once for each receiver
+        announcement.to(_SOMEBODY)  # raises here for an invalid message, not for each receiver
         shared = self._shared("start")
 
         async def send(own: Id | None) -> bool:
@@ -167,7 +167,7 @@ class Broadcast:
         return await self._door.effect(OperationKind.BROADCAST, body)
 
     def gone(self) -> AsyncIterator[ChatId]:
-        """Iterate over the receivers known so far that have left or blocked the bot.
+        """Iterate over the receivers that are known by now to have left or blocked the bot.
 
         Raises:
             ForeignTaskError: called from a conversation, outside of a step.

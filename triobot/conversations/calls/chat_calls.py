@@ -1,6 +1,6 @@
 """Inputs of a chat that don't come from the platform: signals, and starts and stops of routes by code.
 
-Each input is stored in the inbox before the caller's await returns. Then the input is routed like an event.
+Each input is stored in the inbox before the caller's await returns. A stored input is routed like an event.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _RETRY_STORE: Final = 5.0
 
 @final
 class ChatCalls:
-    """Entry of signals, calls and orders into the inbox.
+    """The object that stores signals, calls and orders in the inbox.
 
     Args:
         offer: passes an accepted event to its chat.
@@ -70,7 +70,7 @@ class ChatCalls:
     async def signal(
         self, place: ChatId, value: object, key: str | None, room: RoomName | None = None
     ) -> bool:
-        """Store a signal as an event, unless its key was used before; see `triobot.RoomRef.signal`."""
+        """Store a signal as an event, unless a signal used this key before; see `triobot.RoomRef.signal`."""
         arrival = signal_arrival(place, value, key, self._services.clock.now(), room)
         await trio.lowlevel.checkpoint_if_cancelled()
         return await self._accept(arrival)
@@ -94,9 +94,9 @@ class ChatCalls:
             key: key of the run. The call is refused while a run or a waiting call has this key.
             once: deduplication key: a second call with this key is dropped.
             value, sender: value and user of the calling conversation.
-            own: whether the chat's own code makes the call. If so, runs that the call ends, perhaps the
-                caller's own run, end before the code continues.
-            also: makes writes for the transaction that stores the call.
+            own: whether the chat's own code makes the call. Runs that such a call ends stop before the
+                calling code continues; the caller's own run may be among these runs.
+            also: returns further writes for the transaction that stores the call.
 
         Returns:
             False if the call was refused or dropped.
@@ -229,8 +229,8 @@ async def give_order(
         StoreFullError: nothing was stored.
     """
     order = Order(row.chat_id, row.id, end, say)
-    # Clear the row's `error`, which may be the build that crashed: the same build may try again. Keep the
-    # time of the parking.
+    # If the conversation crashed the process, `error` names the build, and that build doesn't run the
+    # conversation again. So clear `error`, but keep the time of the parking.
     again = ParkConversation(row.id, row.updated_at, row.parked_because)
     arrival, also = order_arrival(order, clock.now()), () if end else (again,)
     return await put_in(store, "order", arrival, also, on_commit) is not None
@@ -239,14 +239,13 @@ async def give_order(
 async def is_under_way(
     store: Store, halt: Halt, name_of: Callable[[str], str], *, waiting: bool = False
 ) -> bool:
-    """Return whether a run that `halt` stops lives in the chat, or is about to start.
+    """Return whether the chat has, or is about to start, a run that `halt` would stop.
 
-    The caller has waited until all earlier writes are stored.
+    Call only once all earlier writes are stored.
 
     Args:
         name_of: returns the present name of a stored route.
-        waiting: the result if no such run is found, but other events wait in the chat. Such an event may
-            start a run.
+        waiting: whether each waiting event counts as such a run, because the event may start one.
     """
     found, stopped, after = False, 0, 0
     while rows := await store.pending(halt.chat_id, after=after, limit=SIGNALS):
@@ -261,7 +260,7 @@ async def is_under_way(
                 found = found or halt.ends(name_of(begun.row.route), begun.row.key)
             else:
                 found = found or (waiting and call is None)
-    # The conversations are read last: a call that was routed after the query above has stored its
-    # conversation by now.
+    # The conversations are read last: by now, a call that was routed after the query above has a stored
+    # conversation.
     runs = await store.conversations(halt.chat_id)
     return found or any(row.id > stopped and halt.ends(name_of(row.route), row.key) for row in runs)

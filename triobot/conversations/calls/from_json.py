@@ -36,7 +36,7 @@ def read_start(table: Table, name: str, text: str) -> tuple[Route, tuple[object,
     """Return the route with this name, and the arguments in the JSON `text`.
 
     Raises:
-        ConfigError: there is no such route, or its function doesn't take these arguments.
+        ConfigError: there is no such route, or the route's function doesn't take these arguments.
     """
     if (route := table.named(name)) is None:
         known = ", ".join(one.name for one in (*table.interrupts, *table.asides, *table.conversations))

@@ -1,7 +1,7 @@
 """References to places: read and write a place's data, send signals to a place, start and stop its routes.
 
-`Room.to` makes references for a conversation, in which each call is an operation. `Bot.to` makes references
-for all other code.
+`Room.to` makes references for a conversation: each call through such a reference is an operation. `Bot.to`
+makes references for all other code.
 """
 
 from __future__ import annotations
@@ -118,13 +118,13 @@ class Door:
 
         started = await self.effect(OperationKind.START, body)
         # `started` is False if the store already had a call with this deduplication key. Without an author's
-        # key, the deduplication key names this operation, so an earlier try of the operation stored the call.
+        # key, only an earlier try of this operation can have stored such a call.
         return started or key is None
 
     async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:
         shared, facts = self.shared(), self._facts_in(chat_id)
         halt = Halt(chat_id, shared.table.route_of(fn, None, f"{calling_line()}: stop()").name, key)
-        # If a run stops itself, only the run's end is recorded.
+        # If a run stops itself, the run's end is recorded, but not this operation.
         itself = facts is not None and halt.ends(facts.route.name, facts.key)
 
         async def body(own: Id | None) -> bool:
@@ -152,12 +152,14 @@ class Door:
         writer.write([put, writer.unit.result(own, kind.value, result)])
 
     def _facts_in(self, chat_id: ChatId) -> Facts | None:
-        """Return the conversation's facts, if the conversation is in this chat."""
+        """Return the calling conversation's facts if the conversation is in this chat, else None."""
         operations = self.operations
         return operations.facts if operations is not None and operations.chat_id == chat_id else None
 
     def once(self, own: Id | None, stored: object) -> str | None:
-        """Return a conversation's deduplication key for a row that stores this value."""
+        """Return the operation's deduplication key for a row with the value `stored`; None outside of
+        conversations.
+        """
         if self.operations is None:
             return None
         digest = hashlib.blake2b(encode_value(stored).encode(), digest_size=12).hexdigest()
@@ -294,8 +296,8 @@ class RoomRef:
     async def signal(self, value: object, *, key: str | None = None) -> None:
         """Send a signal to the place, for conversations that filter by `triobot.filters.signal`.
 
-        The signal is durable on return, and arrives in order with the place's events. In a chat, a signal
-        that nothing takes waits for a conversation that takes the signal. In a room, a signal waits while the
+        The signal is durable on return, and arrives in order with the place's events. In a chat, an
+        untaken signal waits for a conversation that takes the signal. In a room, a signal waits while the
         room's coroutine runs; otherwise the signal starts the coroutine or is dropped; see `Router.room`.
 
         Args:
@@ -351,7 +353,8 @@ def room_ref(door: Door, fn: Callable[..., object], key: str | int, who: str) ->
 
 
 def place_ref(door: Door, name: str, key: str | int, who: str) -> RoomRef:
-    """Return a reference to the data under this name and key; a room with the same name shares the data.
+    """Return a reference to the data under this name and key; a room with the same name and key shares the
+    data.
 
     Raises:
         ConfigError: the name or the key is invalid.

@@ -1,10 +1,10 @@
 """Inbox rows that don't come from the platform: signals, calls and orders.
 
-These rows are durable once stored, and keep their order among the platform's events.
+A stored row is durable, and keeps its position among the platform's events.
 
 Other programs, operators and other chats send signals to a chat. Signals go through the same filters and
-routes as events. But a signal is never unexpected: a signal that nothing takes waits until a conversation
-takes the signal.
+routes as events. But no signal counts as unexpected: an untaken signal waits for a conversation that takes
+the signal.
 
 Code sends calls to start and stop routes. Operators send orders to retry or end parked conversations. Filters
 don't get calls and orders: the routing table assigns calls by the route's name, and orders by the
@@ -34,7 +34,7 @@ CALL: Final = "triobot/call\n"
 
 
 class Place(Enum):
-    """Position in the chat that the run of a called route gets."""
+    """Position that a called route's run gets in the chat."""
 
     OWN = "own"
     """The usual position for the route's kind."""
@@ -57,7 +57,8 @@ class Call:
     Attributes:
         name: name of the route.
         args: arguments of the route's function, besides the chat.
-        value: `Chat.event` of the new conversation: the caller's value; None if no conversation called.
+        value: `Chat.event` of the new conversation, such as the calling conversation's value; None if there
+            is no such value.
         sender: user of the calling conversation; None if there is no user.
         key: key of the run; no run starts while another run of the route has this key.
     """
@@ -95,7 +96,7 @@ class Order:
         conversation: number of the conversation.
         end: whether to end the conversation; otherwise the conversation is tried once more.
         say: text sent to the user after the end; empty for no text.
-        sender, key: always None. The fields exist because events and calls have such fields.
+        sender, key: always None; the fields exist because events and calls have these fields.
     """
 
     chat_id: ChatId
@@ -152,19 +153,19 @@ def asked_of(event: object) -> Call | Halt | Order | None:
 # --- signals
 
 RoomName: TypeAlias = tuple[str, str]
-"""Name and key of a room. The name is the oldest name that the route had when the signal was sent."""
+"""Name and key of a room. The name is the route's first name, as declared when the signal was sent."""
 # A request's header can't contain a line feed, so no web request can pass as a signal.
 SIGNAL: Final = "triobot/signal\n"
 ROOM_SIGNAL: Final = "triobot/room\n"
 """Content type of a signal to a room; the row's body has the room's name and key before the value."""
 SIGNALS: Final = 256
-"""Number of a chat's waiting rows at which further signals are refused; the platform's events aren't."""
+"""A chat with this number of waiting rows gets no further signals, but still gets the platform's events."""
 
 
 @final
 @guarded
 class Signal:
-    """A signal in the form that filters get. A conversation gets only the value.
+    """A signal in the form that filters get. A conversation gets only the signal's value.
 
     Attributes:
         sender: always None: no user sent the signal.
@@ -192,7 +193,7 @@ class PaymentArrived:
     sender: Sender | None = None
 
 
-# Stored values name this class by the module that contained the class at first.
+# Stored values contain this name, so the name stays although the class has moved to this module.
 register(Signal, name="triobot.conversations.doors.calls.Signal")
 
 SIGNAL_TYPES: Final[frozenset[type]] = frozenset({Signal, Call, Halt, Order, PaymentArrived})
@@ -244,7 +245,7 @@ def stored_event(row: InboxRow) -> Event | None:
     if kind == ROOM_SIGNAL:
         name, key, decoded = cast("tuple[str, str, object]", decoded)
         room = name, key
-    # The wire's type `Event` has no calls and signals; only filters that are made for signals read them.
+    # The type `Event` of the wire doesn't include calls and signals, hence the casts.
     if kind == CALL:
         return cast("Event | None", asked_of(decoded))
     return cast("Event", Signal(row.chat_id, decoded, None, room))

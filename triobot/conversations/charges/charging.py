@@ -68,11 +68,11 @@ _LINK: Final = re.compile(
 )
 
 HELD: Final = 5.0
-"""Seconds by which a timeout is delayed at most while money is verified. After the payment, a timeout that is
-due within these seconds is dropped, because the goods are being given."""
+"""Maximum delay of a timeout while money is verified, in seconds. After the payment, a timeout that is due
+within these seconds is dropped, because the goods are being given."""
 _NOT_ENOUGH: Final = 1000
 BUTTON_LIFE: Final = 24 * 3600
-"""Seconds that a charge waits by default, and a button at most. Then `PaymentExpiredError` is raised."""
+"""Default time limit of a charge, and longest time limit of a payment button, in seconds."""
 
 
 async def offer_top_up(operations: Operations, url: str | None) -> None:
@@ -88,7 +88,9 @@ async def offer_top_up(operations: Operations, url: str | None) -> None:
 
 
 def is_trusted(url: str, hosts: Sequence[str]) -> bool:
-    """Return whether `url` is https and on one of `hosts` or a subdomain. The url may be forged."""
+    """Return whether `url` is https, and its host is one of `hosts` or a subdomain of one. The url may be
+    forged.
+    """
     link = _LINK.fullmatch(url)
     host = link[1].lower() if link else ""
     names = [name.lower() for name in hosts if name]
@@ -115,7 +117,8 @@ register(PaymentNews, name="triobot.PaymentNews")
 
 
 Seen: TypeAlias = tuple[list[PaymentNotice], Captured | None]
-"""New notices of the ledger, and the captured money; None if there is no money, or an operator handles it."""
+"""The ledger's new notices, and the captured money: None unless the right amount is captured, or if an
+operator has the money."""
 
 
 @final
@@ -143,7 +146,7 @@ class RunningCharge:
         inside = operations.ahead is None
         self.id = await operations.effect(OperationKind.CHARGE, self._number, inside=inside)
         if not operations.conversation.replaying:
-            # If the turn is repeated after a crash, the process before has opened the payment, and may have
+            # If the turn is repeated after a crash, the previous process has opened the payment, and may have
             # begun to send.
             opened = payments_of(operations.services).opened(self.id, self._asked)
             self._unsent = operations.also("opened", [opened])
@@ -170,7 +173,8 @@ class RunningCharge:
         # A stop of the program ends the process but not the conversation, so the payment isn't given up.
         if not (self._paid or conversation.replaying or conversation.dead):
             ledger = payments_of(operations.services)
-            # Without "never_left", the button may be on a screen, and the user may still pay.
+            # After a send has begun, leave out "never_left": the button may be on a screen, and the user may
+            # still pay.
             never_left = [ledger.ended(self.id, "never_left")] if self._unsent else []
             operations.also("given up", [*never_left, ledger.ended(self.id, "given_up")])
 
@@ -183,7 +187,7 @@ class RunningCharge:
         return self._ticket
 
     def _listen(self) -> None:
-        """Wake the wait if there is news; after a restart, read the payment from the ledger first."""
+        """Wake the charge if there is news; after a restart, read the payment from the ledger first."""
         ticket = self._hold()
         if ticket.entry is None:
             tell_ledger(self._operations.shared, self.id, ticket.read)
@@ -191,17 +195,17 @@ class RunningCharge:
             self._tell()
 
     def _tell(self) -> None:
-        """Wake the wait if the payment has news. Once the payment is paid, only the aside's end is news."""
+        """Wake the charge if the payment has news. Once the payment is paid, only the aside's end is news."""
         ticket = self._hold()
         if not self._wait.rests or ticket.entry is None:
-            return  # `_listen` is called when the wait rests
+            return  # `_listen` runs once the charge waits
         if not self._paid and ticket.has_news(self._heard):
             self.wake(None)
         elif self._paid and ticket.entry.ending is not None:
             self.wake(ticket.entry.ending)
 
     def wake(self, ending: PaymentGoods | None) -> None:
-        """Wake the wait with `ending`, unless it is being woken already."""
+        """Wake the waiting charge with `ending`, unless an earlier event is waking the charge already."""
         if 0 not in self._wait.ready:
             event = cast("Event", PaymentNews(self._asked.chat_id))
             at = self._operations.services.clock.now()
@@ -230,7 +234,7 @@ class RunningCharge:
 
     async def _send(self, operation: SendMessage | CreateInvoice, own: Id) -> Sent | None:
         entry = await self._hold().read()
-        if not entry.to_send:  # the request was sent before
+        if not entry.to_send:  # an earlier try sent the request
             return None if entry.message_id is None else Sent(self._asked.chat_id, entry.message_id)
         if entry.lost and isinstance(operation, CreateInvoice):
             # A button's number prevents a second payment; a second invoice would have another number.
@@ -311,8 +315,8 @@ class RunningCharge:
         """Read the payment's news, as one operation.
 
         Cancellation: a timeout of the author's code is delayed by up to `HELD`. If the charge ends by then,
-        the timeout is dropped, because the code after the payment belongs to the same block. Otherwise
-        the operation is cancelled, and may be repeated.
+        the timeout is dropped, because the code after the payment belongs to the same block. If the charge
+        goes on, the operation is cancelled, and may be repeated.
         """
         kind, run, inside = OperationKind.VERIFY, self._operations.run, self._operations.ahead is None
         seen = await self._operations.effect(kind, self._look, holds=int(HELD * 1000), inside=inside)
@@ -370,7 +374,7 @@ class RunningCharge:
 
 
 def _not_sent(error: Exception, *, twice: bool) -> Sequence[PaymentEnd]:
-    """Return what a failed send means for the payment. `twice`: an earlier try may have arrived."""
+    """Return how a failed send ends the payment. `twice`: whether an earlier try may have arrived."""
     match error:
         case RefusedError() | LocalProtocolError():
             why: PaymentEnd = "refused"

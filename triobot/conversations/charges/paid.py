@@ -51,7 +51,8 @@ log: Final = logging.getLogger("triobot.conversations")
 
 MISPLACED: Final = ABOUT["goods_misplaced"]
 NOTED: Final = Gift("", frozenset())
-"""Placeholder for a gift without details: it has no name, a hook gave it, or notices are off."""
+"""Empty details of an action that gives goods: the action has no name, a hook did the action, or notices are
+off."""
 
 for _cls in (Captured, PaymentNotice):
     register(_cls, name=f"triobot.{_cls.__name__}")
@@ -105,7 +106,7 @@ def paid_of(captured: Captured) -> Paid[Any]:
 
 
 def paid(kind: type[T]) -> Filter[Paid[T]]:
-    """Return a filter for payments of items of class `kind`; give goods only in an aside with this filter.
+    """Return a filter for payments for items of class `kind`; give goods only in an aside with this filter.
 
     The aside gets each payment as soon as the payment is verified, whether a conversation waits for it or
     not. An aside that doesn't come to its normal end gets the payment again, with the same key.
@@ -198,7 +199,7 @@ async def deliver(chat_calls: ChatCalls, work: Workload, captured: Captured, cla
 async def goes_on(store: Store, chat_id: ChatId, owner: str) -> bool:
     """Return whether the conversation that owns a payment continues after a restart.
 
-    `owner`: the payment's owner, a text that begins with the conversation's chat and row.
+    `owner`: the payment's owner, a text that begins with the chat's and the conversation's numbers.
     """
     chat, seq, *_ = (*owner.split("/"), "")
     return chat == str(chat_id) and any(str(row.id) == seq for row in await store.conversations(chat_id))
@@ -252,11 +253,11 @@ class Giving:
         ending: the payment's state after the conversation's end; None before the end.
         alone: whether this was the first aside to fail for the payment, and no waiting charge can inform the
             user.
-        owes: whether this conversation's end decides the payment; False after `continue_as`, which has
-            settled the payment.
+        owes: whether this conversation's end settles or redelivers the payment; False in a run after
+            `continue_as`, which has settled the payment.
 
     Args:
-        awaiting: returns the conversation with a charge that waits for the end, or None.
+        awaiting: returns the conversation with a charge that waits for this aside's end, or None.
     """
 
     def __init__(self, shared: Shared, facts: Facts, paid: Captured, awaiting: Callable[[], object]) -> None:
@@ -280,7 +281,7 @@ class Giving:
         return self._check
 
     def check_repeatable(self, args: tuple[object, ...]) -> None:
-        """Check that a repeatable step has the payment's key, so that the called service can drop duplicates.
+        """Check that a step with retries gets the payment's key, by which a service can drop duplicates.
 
         Raises:
             ConfigError: no argument contains the payment's key.
@@ -299,9 +300,10 @@ class Giving:
             self._gave[what] = _gift(self._route, self._chat_id, args, self.paid.key) or NOTED
 
     async def _check(self) -> None:
-        """Ask the ledger whether this aside may still give the goods. The body of a step records the answer.
+        """Ask the ledger whether this aside may still give the goods.
 
-        While the store is unavailable the check waits, and the step doesn't fail.
+        The step's body makes this check, so a replay doesn't ask the ledger again. While the store is
+        unavailable the check waits, and the step doesn't fail.
 
         Raises:
             PaymentHandedOverError: an operator, or another aside, has the payment by now.
@@ -392,7 +394,7 @@ def tell_of_second_gift(
 ) -> None:
     """Raise an alarm if the code after `charge` repeats an action of the payment's aside.
 
-    Two actions with the same name are the same, unless both have values and no value in common.
+    Two actions with the same name count as a repetition, unless both have values and no value in common.
     """
     first = given.get(what)
     again = None if first is None else _gift(route, chat_id, args, "")

@@ -83,7 +83,7 @@ class ReplayCheck:
         return Watched(self, actor, conversation, records).hear
 
     def diverged(self, shared: Shared, name: str, divergence: Divergence) -> None:
-        """Report a conversation of the route `name` that a restart would not restore."""
+        """Report that a restart would not restore a conversation of the route `name`."""
         shared.work.count("diverged")
         if self._tell is not None:
             self._tell(name, divergence)
@@ -103,15 +103,15 @@ class Watched:
         self._check, self._shared, self._routing = check, actor.shared, actor.routing
         self._conversation = conversation
         self._records = list(records)
-        # Another build may have written these records. If so, the revival compares the records with the code.
+        # If another build wrote these records, the revival compares the records with the code.
         replay = conversation.replay
         self._judged = 0 if replay is None or replay.changed is None else len(records)
         self._next = len(self._records)
         self._looking = False
 
     def hear(self, record: Record | None) -> None:
-        """Add a new record, or check the waiting conversation if `record` is None. After a final record, a
-        check follows soon.
+        """Add a new record, or check the waiting conversation if `record` is None. A final record starts a
+        check, too.
         """
         if record is not None:
             self._records.append(record)
@@ -134,7 +134,7 @@ class Watched:
         self._looking = False
 
     def _snapshot(self) -> Checked | None:
-        """Return the live run's current point; None if the run works again, or if this point was checked."""
+        """Return the live run's point; None if the run goes on, or if no check is due."""
         conversation = self._conversation
         if not self._records or len(self._records) < self._next:
             return None
@@ -143,7 +143,7 @@ class Watched:
         elif (run := conversation.run) is not None and not conversation.dead and run.settled:
             standing, set_by = standing_of(run), run.journal.set_by()
         else:
-            return None  # try again at the next wait
+            return None  # the run goes on: check at its next wait
         stored = Stored(self._row(), tuple(self._records))
         return Checked(stored, standing, self._routing.group, set_by, self._judged)
 

@@ -10,7 +10,7 @@ from ...seams.resources import Opened, Resource
 
 @final
 class Closed:
-    """Stand-in for a resource, or a method of a resource, that isn't open.
+    """Stand-in for a closed resource, or for one of the resource's methods.
 
     Code may pass the stand-in to a step. Every other use raises LocalProtocolError.
     """

@@ -83,7 +83,7 @@ def _room(actor: ChatActor) -> str:
 
 
 def _conversation(conversation: Conversation) -> Portrait:
-    """Describe a conversation. ``id``: number for ``triobot journal``."""
+    """Describe a conversation. ``id`` is the number that ``triobot journal`` shows."""
     facts, run = conversation.facts, conversation.run
     return {
         "id": facts.seq,
@@ -140,7 +140,7 @@ def _block(conversation: Conversation, block: Scope) -> Portrait:
 
 
 def _kind_of(event: Event) -> str:
-    """Return a word for the event's kind, without any of its content."""
+    """Name the event's kind in one word, without any content of the event."""
     name = type(event).__name__
     if isinstance(event, Message):
         content = type(event.content).__name__

@@ -24,7 +24,7 @@ from ..running.hooks import HERE
 from ..running.lines import frames_of, is_authors, is_ours
 
 _LARGEST: Final = 10_000
-"""Largest collection that is compared. Comparing a larger collection would cost too much."""
+"""Number of items above which a collection or text isn't compared, to limit the cost."""
 
 # Functions that await an author's function.
 _ENTRIES: Final = frozenset({Run.run_within.__code__, held.__code__, awaited.__code__})
@@ -114,14 +114,14 @@ def authors_frames(frames: Sequence[tuple[FrameType, int]]) -> list[tuple[FrameT
 
 
 def called_frames(frames: Sequence[tuple[FrameType, int]]) -> Sequence[tuple[FrameType, int]]:
-    """Return a task's frames from the author's function on; empty if the function has ended."""
+    """Return a task's frames, beginning with the author's function; empty if the function has ended."""
     frames = [one for one in frames if one[0].f_code.co_filename != HERE]
     entry = next((n for n, (frame, _) in enumerate(frames) if not is_ours(frame.f_code.co_filename)), 0)
     return frames[entry:] if entry and frames[entry - 1][0].f_code in _ENTRIES else ()
 
 
 def _variables(frame: FrameType) -> list[tuple[str, str]]:
-    shared = frame.f_code.co_freevars  # these variables belong to another function
+    shared = frame.f_code.co_freevars  # variables of an enclosing function
     found: list[tuple[str, str]] = []
     for name, value in frame.f_locals.items():
         if name.startswith("_") or name in shared or _is_large(value):
@@ -143,7 +143,7 @@ def _digest(text: str) -> str:
 
 
 def difference(recorded: ReplayState, now: ReplayState) -> str | None:
-    """Describe the first difference between two runs of one journal, without content. None: no difference."""
+    """Describe, without content, the first difference between two runs of one journal, or return None."""
     named = [[one[:2] for one in point.operations] for point in (recorded, now)]
     if recorded.ending != now.ending or named[0] != named[1]:
         return f"before, {recorded.words()}; now, {now.words()}"

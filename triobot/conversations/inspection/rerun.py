@@ -45,7 +45,7 @@ from .replay_state import ReplayState, standing_of
 _PATIENCE: Final = 1000
 
 _UNTOUCHED: Final[Any] = object()
-"""Placeholder for objects that only the bodies of effects, or code after an end, would use."""
+"""Placeholder for objects that only an effect's body would use, or code after the conversation's end."""
 
 
 def dry_services(texts: Speech, resources: Opened, now: int, charge_hosts: Sequence[str]) -> Services:
@@ -299,7 +299,7 @@ async def open_rerun(
             journal's last turn.
         look: listener for the run's turns and operations.
         limit: time limit of the run; by default, `SECONDS`.
-        changed: comparer of the journal with changed code; None if the current build wrote the journal.
+        changed: comparison of the journal with changed code; None if the current build wrote the journal.
         judged: number of leading records that another build may have written, and that were compared before.
 
     Raises:

@@ -91,7 +91,7 @@ def look_again(operations: Operations, wait: Wait) -> None:
     """Return the wait's unread events to the chat, which routes each event again."""
     given = wait.let_all_go()
     if operations.conversation.dead:
-        return  # the events wait in the inbox
+        return  # the events are still in the inbox
     for delivery in given:
         if operations.run.withdraw(delivery.seq) and delivery.seq:
             operations.actor.give_back(operations.conversation, delivery)
@@ -142,8 +142,8 @@ async def answered(operations: Operations, wait: Wait, again: bool = False) -> o
         operations.enter(OperationKind.RECEIVE)
         run = operations.run
         if not (run.over or run.dying):
-            # Set on replay, too: this branch may wait beyond the journal's end while other branches still
-            # replay.
+            # Set `rests` on replay, too: this branch may have passed the journal's end while other branches
+            # still replay.
             wait.rests, wait.around = True, run.current().around
             if wait.when_resting is not None:
                 if (replay := operations.conversation.replay) and operations.conversation.replaying:
@@ -316,7 +316,7 @@ def check_by(by: object) -> None:
 
 
 def is_by(event: Event, by: int | None) -> bool:
-    """Whether the user `by` sent the event; always true for None."""
+    """Whether the user `by` sent the event; always true if `by` is None."""
     return by is None or (event.sender is not None and event.sender.id == by)
 
 

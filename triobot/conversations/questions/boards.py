@@ -43,7 +43,7 @@ TAPS: Final = 32
 
 @final
 class Board:
-    """Message that asks with changing buttons while its block runs; see `Chat.board`."""
+    """Message with a question and buttons that change while the block runs; see `Chat.board`."""
 
     def __init__(
         self,
@@ -100,7 +100,8 @@ class Board:
         self._keys |= keys
         wait.keys = wait.shown = digest_of_keys(str(data).partition(".")[2] for data in keys)
         keyboard = keyboard_of(buttons, self._token)
-        # Set before the edit: if the edit fails, `tidy` must remove buttons of an earlier question.
+        # Set `_text` before the edit: if the edit fails, the board's end must remove an earlier question's
+        # buttons.
         self._text = question
         asks = SendMessage(operations.chat_id, question, inline_keyboard=keyboard)
         # A message without an id from the platform can't be edited: send the question as a new message.

@@ -180,7 +180,7 @@ class Keyboard:
 
 
 NO_KEYBOARD: Final = Keyboard(once=None)
-"""Removes the reply keyboard from the screen (gap 10)."""
+"""Value that removes the reply keyboard from the screen (gap 10)."""
 
 
 def inline_of(buttons: object) -> InlineKeyboard | None:

@@ -1,6 +1,6 @@
 """Cleanup operations beside the conversations: remove old buttons, tell users that a form is out of date.
 
-No conversation waits for these operations.
+No conversation waits for a cleanup operation.
 
 A text is *owed* if a message must show this text because the message's question is over. An owed text is
 stored with the turn that ends the question, and deleted once the message shows it. After a crash in between,
@@ -56,7 +56,7 @@ class Answered:
         self._questions: dict[str, int] = {}
 
     def lately(self, question: str, at: int) -> bool:
-        """Whether an event that arrived at `at` is a second click, soon after the click that answered.
+        """Whether an event at `at` is a double click's second click, soon after the click that answered.
 
         Args:
             at: wall milliseconds.
@@ -90,7 +90,7 @@ class _Owed:
     """Text that a message must show, or that must be sent.
 
     Attributes:
-        kept: whether the turn that ended the question or conversation is being stored, or is stored.
+        kept: whether the end of the question or conversation is stored, or is being stored.
     """
 
     chat_id: ChatId
@@ -128,7 +128,7 @@ class Cleanup:
             self._send(chat_id, partial(self._perform, operation))
 
     def _send(self, chat_id: ChatId, perform: Callable[[], Awaitable[None]]) -> None:
-        """Call `perform` in a task of its own. While the task runs, count the task for the chat."""
+        """Call `perform` in a task of its own, which counts as one of the chat's operations in flight."""
 
         async def tidy() -> None:
             try:
@@ -221,7 +221,8 @@ class Cleanup:
         An empty text, or a text for a room, is not sent.
 
         Returns:
-            Writes that store the owed text, for the transaction of the change that the message reports.
+            Writes that store the owed text. Add these writes to the transaction of the change that the
+            message reports.
         """
         if not (words and is_chat(chat_id)):
             return ()
@@ -233,15 +234,15 @@ class Cleanup:
         self._owed.pop(chat_id, None)
 
     def going(self, writes: Sequence[Write]) -> Sequence[Write]:
-        """Return a turn's writes; each write of `owe` or `owe_words` becomes one of all owed texts."""
+        """Return a turn's writes; a write of one owed text becomes a write of all the chat's owed texts."""
         return [self._going(write) if isinstance(write, PutData) else write for write in writes]
 
     def touch(self, chat_id: ChatId, message_id: MessageId, recorded: Callable[[], bool]) -> None:
         """Drop the text owed to a message, because the conversation's next operation changes the message.
 
         Args:
-            recorded: returns whether the next operation is replayed. A replayed operation ended before the
-                text was owed, and so drops no text.
+            recorded: returns whether the journal has the next operation's result. Such an operation ended
+                before the text was owed, so the text stays.
         """
         owed = self._owed.get(chat_id, {}).get(message_id)
         if owed is not None and not recorded():

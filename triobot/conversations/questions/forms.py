@@ -1,8 +1,9 @@
 """Native forms from attrs classes: make a form from a class's fields, and a value from a submission.
 
-A field's type decides its kind. `str` makes a line of text, `int` a line that must be a number, `bool` a
-checkbox, and `Literal` or an `Enum` a list of options. ``Annotated[str, Field("Label", kind="textarea")]``
-overrides the kind and the label. A field with a default may be left empty.
+An attribute's type decides the field's kind. `str` makes a line of text, `int` a line that must be a number,
+`bool` a checkbox, and `Literal` or an `Enum` a list of options.
+``Annotated[str, Field("Label", kind="textarea")]`` overrides the kind and the label. A field with a default
+may be left empty.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ _FIELDS: Final = "it has str, int, bool, Literal and Enum, and a default for wha
 @final
 @guarded
 class Field:
-    """Appearance of a form's field, to override the appearance that follows from the field's type.
+    """Custom appearance of a form's field. By default, the appearance follows from the field's type.
 
     Attributes:
-        label: text beside the field; by default, the attribute's name.
+        label: text beside the field; by default, the attribute's name, with spaces and a capital letter.
         kind: kind of the field; by default, the kind follows from the field's type.
         options: labels of the options, by their values; by default, the values themselves.
     """
@@ -111,7 +112,7 @@ class FormOf(Generic[T]):
             for attribute in fields
         ]
         self._cls = cls
-        # The user may have got the form before the class was changed.
+        # The submitted form may be older than the class's last change.
         self._known = known_fields(cls)
 
     def check(self, prefill: object) -> None:

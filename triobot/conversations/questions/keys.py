@@ -1,7 +1,7 @@
 """Encoding of a button's key as text, from the key's type and value, not from the button's position.
 
 So a deploy that reorders options can't make a press of "No" count as "Yes". Callback data may be years old,
-or forged. A text is only decoded if the decoded key encodes to exactly this text.
+or forged. So a decoded key counts only if the key encodes to exactly the same text.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LASTING: Final = "b"
 """Prefix of the callback data of buttons without a question; such buttons work while their message exists."""
 
 KEYS: Final = "str, int, bool, date, datetime, time, timedelta, Enum or frozen attrs or dataclass value"
-"""Types of a button's key, for errors."""
+"""Names of the types that a button's key may have, for the errors' texts."""
 
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
 _MOMENTS: Final = (dt.datetime, dt.date, dt.time)

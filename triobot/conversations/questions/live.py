@@ -2,8 +2,8 @@
 
 Intermediate texts are not operations, so a step may show them. Nothing waits for the edit of an intermediate
 text, and a newer text replaces a text that isn't sent yet. These edits run beside the conversation, one at a
-time. The last text is an operation, like every edit. If the block is cancelled, the last text is stored as
-owed, and shown later (`cleanup`).
+time. But the edit to the last text is an operation, like every other edit. If the block is cancelled or
+fails, the last text is stored as owed, and shown later (`cleanup`).
 
 The last text is recorded in the turn that ends the block. A replay doesn't run an ended step again, so only
 the record can restore the text after a restart.
@@ -62,10 +62,10 @@ class Live:
     def text(self) -> str:
         """The text that the message shows after the block, even if the block was cancelled.
 
-        The text is the last text shown or, if the platform refused that text, the last text that the platform
-        accepted. A replay returns the same text. If a crash interrupts a step, the step runs again, and the
-        text is the last text that the repeated step has shown. After a crash at the very end of the block,
-        the text may be the first text.
+        The result is the last text passed to `show`; if the platform refused that text, the last accepted
+        text. A replay returns the same text. If a crash interrupts a step, the step runs again, and the text
+        is the last text that the repeated step has shown. After a crash at the very end of the block, `text`
+        may be the message's first text.
 
         Raises:
             LocalProtocolError: the block has not ended. An error of your program.
@@ -106,7 +106,7 @@ class Live:
         return self._newest
 
     def _leave(self) -> None:
-        """After a cancelled block, edit the message to its last text without buttons, in another task."""
+        """After a cancelled or failed block, remove the buttons and show the last text, in another task."""
         text = self._close()
         if self._keyboard is not None or text != (self._going or self._shown):
             self._owe(text)
@@ -171,7 +171,7 @@ class Live:
                     await trio.sleep_until(self._due)
                     ahead = self._operations.ahead
                     if ahead is not None and not await holds(ahead):
-                        return  # the event that caused the text isn't stored
+                        return  # the store refused the event that caused the text
                     self._due = trio.current_time() + self._every
                     await self._perform(self._newest)
         finally:

@@ -108,7 +108,9 @@ class Code:
         return {**self._expected, **self.sites.present}
 
     def _shapes_without_source(self, table: Table) -> Sequence[str]:
-        """Return shapes of the routes' functions without source, and of all functions in the same modules."""
+        """Return the shapes of route functions without source, and of all functions in the modules of these
+        functions.
+        """
         functions = [one for one in table.functions if isinstance(one, FunctionType)]
         without = [one for one in functions if not self.sites.has_source(one.__code__)]
         beside = [one for function in without for one in function.__globals__.values()]

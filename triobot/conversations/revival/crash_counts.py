@@ -6,9 +6,9 @@ the conversation's number is in memory that outlives the process. Writing the nu
 crash, the next start reads the suspects from this memory. A conversation that only waits is not a suspect,
 even during a step of several hours or during a payment's verification.
 
-A conversation's own task writes its number itself (`CrashCounts.drive`). Child tasks and threads are tracked
-by a Trio instrument, which slows every task. So the instrument is installed only while a conversation has
-child tasks or a running step.
+A conversation's own task writes the conversation's number itself (`CrashCounts.drive`). Child tasks and
+threads are tracked by a Trio instrument, which slows every task. So the instrument is installed only while a
+conversation has child tasks or a running step.
 
 Filters run before a conversation exists. So crashes in filters are counted for the event, which is discarded
 at the third crash.
@@ -53,7 +53,7 @@ log: Final = logging.getLogger("triobot.conversations")
 CRASHES: Final = 3
 """Number of crashes, with no wait reached in between, after which a conversation is parked."""
 DEATHS: Final = 5
-"""Number of crashes in a row that count as a crash loop without suspects. Fewer may be manual kills."""
+"""Number of crashes in a row that raise an alarm if there is no suspect. Fewer may be manual kills."""
 LIVED: Final = 300.0
 """Seconds after which a process is stable: a later crash does not count for a crash loop."""
 FIRST_RETRY: Final = 3_600_000
@@ -89,8 +89,9 @@ class CrashCounts(trio.abc.Instrument):
     Attributes:
         at_work: slots of memory that outlives the process; 0 in an empty slot.
         early: inbox rows of conversations that crashed the last process before their first record was stored.
-        claims: whether filters may read events that aren't stored yet. After a crash in such a filter,
-            `claims` is False until the process is stable. So another crash is counted for the event's row.
+        claims: whether filters may read events that aren't stored yet. If a filter crashed while it read such
+            an event, `claims` is False until the process is stable. So another crash is counted for the
+            event's row.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class CrashCounts(trio.abc.Instrument):
         self._cleanup = cleanup
         self._reload = reload
         self.at_work = services.store.at_work
-        # Numbers of conversations, by the conversation's own task.
+        # Conversations' numbers, by each conversation's own task.
         self._own: dict[trio.lowlevel.Task, int] = {}
         # Tasks with children or a running step. The instrument is installed while there are such tasks.
         self._wide: set[trio.lowlevel.Task] = set()
@@ -115,7 +116,7 @@ class CrashCounts(trio.abc.Instrument):
         self.claims = True
         self._tried: set[int] = set()
         self._condemned = trio.Event()
-        # Reasons of the conversations that this process has parked, by route and conversation number.
+        # Reasons for which this process parked conversations, by route and conversation number.
         self._parked: dict[str, dict[int, str]] = {}
 
     # --- conversations whose code runs now
@@ -150,7 +151,7 @@ class CrashCounts(trio.abc.Instrument):
                 sent = error = None
                 try:
                     sent = yield trap
-                except BaseException as raised:  # the inner coroutine may catch it
+                except BaseException as raised:  # the inner coroutine may catch the error
                     error = raised
         finally:
             self._wide.discard(task)
@@ -168,7 +169,7 @@ class CrashCounts(trio.abc.Instrument):
         rest = split(error)[1]
         if rest is None or isinstance(rest, StoreError) or came_by_signal(rest):
             return
-        if self._free:  # a slot of its own: other conversations still run before the process ends
+        if self._free:  # not the slot `RUNS`, because other conversations still run
             self.at_work[self._free.pop()] = seq
         line = failing_line(rest.__traceback__)
         raise BreakdownError(
@@ -200,7 +201,9 @@ class CrashCounts(trio.abc.Instrument):
             self._free.append(slot)
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Clear the slot, because the task waits now. If a thread works for the task, fill another slot."""
+        """Clear the slot, because the task waits now. If a thread works for the task, write the number to
+        another slot.
+        """
         seq, self._stepping = self._stepping, None
         if seq is None:
             return
@@ -238,7 +241,7 @@ class CrashCounts(trio.abc.Instrument):
                 now = self._services.clock.now()
                 writes.append(TakeInHand(row.id, now))
                 if row.in_hand + 1 >= CRASHES:
-                    # Stored now, since another conversation may crash the process before this one is parked.
+                    # Store the parking now: another conversation may crash the process before the revival.
                     writes.append(ParkConversation(row.id, now, row.parked_because, self.build))
             elif await self._inbox_row(number) is not None:
                 routes.append(f"what event {number} starts")
@@ -295,7 +298,7 @@ class CrashCounts(trio.abc.Instrument):
 
     def condemns(self, row: ConversationRow) -> bool:
         """Whether this build must not run the conversation, which has crashed the process too often."""
-        # Changed code is tried once: at most one more crash.
+        # Changed code may run the conversation once, and so causes at most one more crash.
         return row.in_hand >= CRASHES and row.id not in self._tried and row.error == self.build
 
     def retry(self, seq: int, chat_id: ChatId) -> None:

@@ -6,8 +6,8 @@ chat with a full mailbox is *behind*: the chat's further events stay in the inbo
 portions, one portion of each chat in turn. So a flooded chat delays no other chat.
 
 A conversation that can't be replayed with the current code is *parked*. A parked conversation keeps its
-journal and its position in the chat. An operator gets an alarm, and the user one message. An interrupt still
-ends a parked conversation. Every start of the bot tries to replay a parked conversation again. But a
+journal and its position in the chat. An operator gets an alarm, and the user gets one message. An interrupt
+still ends a parked conversation. Every start of the bot tries to replay a parked conversation again. But a
 conversation that crashed the process repeatedly is only tried with other code, or after a while
 (`crash_counts`).
 """
@@ -49,11 +49,12 @@ PAGE: Final = 256
 TOGETHER: Final = 16
 """Number of chats that load at the same time. With a database server, a load waits for several replies."""
 HOLDS_UP: Final = 1.0
-"""Seconds for which `TOGETHER` loading chats delay further chats. A load may hang in an author's code."""
+"""Maximum number of seconds for which a chat waits for `TOGETHER` loading chats, which may hang in the bot's
+code."""
 PROMPT: Final = 1.0
 """Seconds after which a load stops waiting for a conversation that was replayed but is still busy."""
 HANGS: Final = 60.0
-"""Seconds without a further replayed record after which the conversation is parked: its code hangs."""
+"""Seconds without progress of a replay, after which the conversation is parked: the code hangs."""
 
 
 async def revive(actor: ChatActor, waiting: Sequence[Delivery]) -> None:
@@ -135,7 +136,7 @@ async def _pending(actor: ChatActor, after: int) -> Sequence[InboxRow]:
 def _follow(
     actor: ChatActor, conversation: Conversation, stored: Stored, waiting: Sequence[Delivery]
 ) -> None:
-    """Schedule the route of the interrupt that was ending the conversation, if any, for after the end."""
+    """If an interrupt was ending the conversation, schedule the interrupt's route for after the end."""
     delivery = next((one for one in waiting if one.seq == stored.interrupted_by), None)
     if delivery is None:
         return
@@ -201,7 +202,7 @@ def _unknown(row: ConversationRow) -> Route:
 
 @final
 class CatchingUp:
-    """Reader of the inbox for chats that are behind the inbox reader's cursor."""
+    """Loader of chats, and reader of the further events of chats that are behind (`Mailbox.behind`)."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared, self._services, self._work = shared, shared.services, shared.work
@@ -211,7 +212,9 @@ class CatchingUp:
         self._back = trio.Event()
 
     def room(self, actor: ChatActor) -> None:
-        """Schedule the load of a chat that is behind; for a loaded chat that can queue more, read further."""
+        """Schedule the load of a chat that is behind; if a loaded chat can queue more, schedule further
+        reading.
+        """
         if actor.mailbox.behind and (actor.loading or actor.routing.has_room):
             self._stalled[actor] = None
             self._stall.set()
@@ -251,7 +254,7 @@ class CatchingUp:
             return
         for row in rows:
             if row.seq > latest:
-                break  # the inbox reader will return the row
+                break  # the inbox reader will deliver this row
             delivery = self._delivery(row, says=row.seq not in actor.mailbox.passed)
             if delivery is not None and not actor.deliver(delivery):
                 return  # stop until the chat can queue more
@@ -269,9 +272,9 @@ class CatchingUp:
     async def _come_back(self, actor: ChatActor) -> None:
         """Load a chat from the store, then deliver its waiting events."""
         try:
-            # The last writes of this chat's earlier conversations must be stored before they are read.
+            # Before the load, the last writes of this chat's earlier conversations must be stored.
             await self._work.commits.wait_for()
-            await await_store(actor.kept.load)  # filters may read the data
+            await await_store(actor.kept.load)  # filters may read the chat's data
             waiting, after = list[Delivery](), actor.mailbox.cursor
             while rows := await _pending(actor, after):
                 after = rows[-1].seq
@@ -322,7 +325,7 @@ class CatchingUp:
 
 
 def unreadable(shared: Shared, row: InboxRow) -> None:
-    """Consume an unreadable row. But leave a signal or a call in the inbox, and raise an alarm."""
+    """Consume an unreadable row. An unreadable signal or call stays in the inbox, and raises an alarm."""
     work = shared.work
     call = asked_of(stored_event(row))
     if isinstance(call, Call) and isinstance(call.value, Tick):

@@ -1,8 +1,8 @@
 """Beginnings, journals and waiting operations of conversations, as the store has them.
 
 A conversation's beginning is the conversation's first record. The row of the event that began the
-conversation may contain this record. Until the conversation's own rows are stored, the event's row is its
-only row.
+conversation may contain the first record. Until the conversation's own rows are stored, only the event's row
+stores the conversation.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ def open_run(
             input, the unchanged value, and the error that the conversation must raise.
     """
     value, seed = opening.value, os.urandom(_SEED_BYTES).hex()
-    # A decoded platform event equals the original, so a value that is the event isn't recorded twice.
+    # If the code's value is the platform's event itself, the event is recorded only once: decoding restores
+    # both.
     same = value is opening.event and type(value).__module__ == Join.__module__
     if untold and same and not opening.args:
         return begun(route.name, time=now, seed=seed, codec=CODEC, jumped=jumped), value, None
@@ -147,7 +148,7 @@ def read_opening(start: Record) -> StartedWith:
 
 
 async def write_out(store: Store) -> int:
-    """Create the rows of begun conversations that so far exist only in the rows of their events.
+    """Create a row for each conversation that an earlier process stored only in the first event's row.
 
     An unreadable beginning stays in the event's row, and the event is routed like a new event. Return the
     number of the newest row in the inbox, or 0 for an empty inbox.
@@ -291,7 +292,7 @@ def _opening_of(stored: Stored, route: Route) -> Opening:
     given = read_opening(stored.records[0])
     call = asked_of(given.event)
     row = stored.row
-    if row.run > 1:  # another function has continued as this one
+    if row.run > 1:  # an earlier function continued as this route's function
         place = Place.LIVE if row.sender_id is None else Place.SENDER
         place = Place.BESIDE if row.kind in ("aside", "job") else place
         call = Call(row.chat_id, route.name, given.args, given.value, given.event.sender, row.key, place)

@@ -196,7 +196,7 @@ class Table:
         return any(route.per_sender for route in self.conversations)
 
     def in_room(self, name: str | None) -> Table:
-        """Return a room's table: the route `name` or, with None, the jobs (in the bot's own room)."""
+        """Return a room's table. The table has the route `name` or, if `name` is None, the jobs."""
         own = tuple(route for route in self.rooms if name in route.names)
         return Table((), (), (), own, of_room=True, jobs=self.jobs if name is None else ())
 
@@ -280,7 +280,7 @@ def check_names(formerly: object) -> tuple[str, ...]:
     """Return a route's former names as a tuple, if they are valid.
 
     Raises:
-        ConfigError: `formerly` is not several names, or a name can't be stored.
+        ConfigError: `formerly` is a single text or not iterable, or a name can't be stored.
     """
     # A single text is an iterable of texts, too.
     if isinstance(formerly, str) or not isinstance(formerly, Iterable):
@@ -363,7 +363,7 @@ def check_new(route: Route, others: Iterable[Route]) -> None:
     """Check that the store and calls can distinguish a route from all earlier routes.
 
     Raises:
-        ConfigError: another route has the same function or name. The error has both lines.
+        ConfigError: another route has the same function or name. The error names the lines of both routes.
     """
     for other in others:
         if other.handler is route.handler:
@@ -383,7 +383,7 @@ def check_hooks(hooks: Iterable[Hook]) -> None:
     """Check that a journal can distinguish the hooks around a route.
 
     Raises:
-        ConfigError: two hooks have the same name. The error has both lines.
+        ConfigError: two hooks have the same name. The error names the lines of both hooks.
     """
     by_name: dict[str, Hook] = {}
     for hook in hooks:

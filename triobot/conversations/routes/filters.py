@@ -36,7 +36,7 @@ S = TypeVar("S")
 C = TypeVar("C", bound=Content, default=Content)
 V = TypeVar("V", bound=Hashable, default=str)
 
-_COMPARED: Final = 1_000  # alternatives of one filter; more would delay the start
+_COMPARED: Final = 1_000  # maximum of a filter's alternatives; more would delay the start
 REMEMBERED: Final = 10_000
 """Number of senders that are remembered; the sender that was silent longest is forgotten first."""
 
@@ -81,7 +81,7 @@ def _unknown() -> Kinds:
 
 
 def any_of(*paths: KindPath) -> Kinds:
-    """Return the kinds of a filter that takes an event of any of these paths."""
+    """Return the kinds of a filter that takes an event of any of the kinds `paths`."""
     return frozenset(frozenset({path}) for path in paths)
 
 
@@ -232,7 +232,7 @@ class Command:
     sender: Sender | None = None
 
 
-# The second name is in old records, from before the class got a name that never changes.
+# Old records contain the second name, which depended on the class's module.
 register(Command, name="triobot.Command", aliases=["triobot.conversations.filters.Command"])
 
 
@@ -556,10 +556,10 @@ class Flood:
 def flooding(*, per_minute: int) -> Filter[Event]:
     """Take events that a sender sends beyond `per_minute` events a minute; for `Router.ignore`.
 
-    Events are counted separately for each sender in each chat, and without a sender for the chat. After a
-    burst of `per_minute` events, the same number is allowed each minute. Each event counts at the time of its
-    arrival, so events that waited while the bot was down are no flood. The counts start at zero when the
-    process starts. Payments and signals are not counted.
+    Each sender in each chat has a count of their own; events without a sender count together for their chat.
+    After a burst of `per_minute` events, the same number is allowed each minute. Each event counts at the
+    time of its arrival, so events that waited while the bot was down are no flood. The counts start at zero
+    when the process starts. Payments and signals are not counted.
 
     Raises:
         ConfigError: `per_minute` is not a whole number of at least 1.
@@ -585,5 +585,5 @@ def flooding(*, per_minute: int) -> Filter[Event]:
 
 
 def is_payment(event: Event) -> bool:
-    """Whether this is a payment's callback. Such callbacks don't go through the routing table."""
+    """Whether `event` is a payment's callback. Such callbacks don't go through the routing table."""
     return isinstance(event, PayCallback | InvoiceCallback)

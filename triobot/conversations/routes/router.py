@@ -205,8 +205,8 @@ class Router:
     ) -> Handler[Chat[object], P] | ChatDeclaration[E] | ChatDeclaration[object]:
         """Declare an aside: a route that runs beside the live conversation, which continues.
 
-        Without a filter, only code starts the aside, with `Chat.start` or `ChatRef.start`. In this case the
-        aside's function may take arguments besides the chat.
+        Without a filter, only code starts the aside, with `Chat.start` or `ChatRef.start`. The function
+        of an aside without a filter may take arguments besides the chat.
 
         Args:
             name, formerly, version: as for `conversation`.
@@ -225,12 +225,12 @@ class Router:
     ) -> RoomDeclaration[E]:
         """Declare a kind of room: code outside of any chat that coordinates several chats.
 
-        Such code decides, waits and keeps deadlines. A kind has one room for each key; `Room.to` and `Bot.to`
-        refer to a room. In each room, the function starts with the first signal that the filter takes;
-        `Room.event` is the signal. Only one run is active at a time. After a run's end, the next signal that
-        the filter takes starts the function anew. Signals that arrive during a run wait for `Room.receive`.
-        Signals that are left at a run's end, or that arrive between runs, start a run or are dropped and
-        counted. So a signal for one run never reaches the next run.
+        A room's code decides, waits and keeps deadlines. A kind has one room for each key; `Room.to` and
+        `Bot.to` refer to a room. In each room, the function starts with the first signal that the filter
+        takes; `Room.event` is the signal. Only one run is active at a time. After a run's end, the next
+        signal that the filter takes starts the function anew. Signals that arrive during a run wait for
+        `Room.receive`. Signals that are left at a run's end, or that arrive between runs, start a run or are
+        dropped and counted. So a run gets only signals that arrived after the signal that started the run.
 
         A room's data outlive its coroutine. The coroutine may run for years. Like every conversation, a room
         survives the process, and is parked if its code doesn't fit its journal. Signals to a parked room
@@ -312,9 +312,10 @@ class Router:
                 at the end of the gap. If 02:30 occurs twice, the job runs once, but ``*/30`` runs in both
                 hours.
             missed: policy for due times at which no run could start, because no bot ran or the former run
-                still ran. ``"once"``: one run for all of them, with the last due time. ``"all"``: one run for
-                each due time, in order, but only for the newest 1,000. ``"skip"``: no run, except for a due
-                time less than a minute ago. `Tick.missed` is the number of due times without a run.
+                still ran. ``"once"``: one run for all missed due times; `Tick.due` is the last one.
+                ``"all"``: one run for each due time, in order, but only for the newest 1,000. ``"skip"``: no
+                run, except for a due time less than a minute ago. `Tick.missed` is the number of due times
+                without a run.
             name, formerly, version: as for `conversation`.
 
         Raises:
@@ -396,7 +397,7 @@ class Router:
         self._ignored.append(Ignored(self._behind(taken), say))
 
     def include(self, router: Router, /) -> None:
-        """Add the routes of `router`, wrapped in its hooks, after the routes declared so far.
+        """Add the routes of `router`, wrapped in that router's hooks, after the routes declared so far.
 
         Routes that the router declares later are not added.
 

@@ -49,7 +49,7 @@ from .declarations import Route, RouteKind, Table
 from .filters import Filter, Setting, as_command, is_payment
 
 UNHEARD: Final = "signal_dropped"
-"""Counter for signals to a room that start nothing there."""
+"""Name of the counter of signals that a room without a run drops."""
 KIND: Final = "receive"
 """Kind of a wait's records."""
 
@@ -330,7 +330,7 @@ class Start:
 
 
 def kind_of(route: Route, *, beside: bool) -> RunKind:
-    """Return the kind in the stored row: `aside` for a conversation that runs as an aside, else the route's.
+    """Return the kind for the stored row: `aside` if the conversation is an aside, else the route's kind.
 
     A job's run always has the route's kind.
     """
@@ -353,7 +353,7 @@ def interrupts(start: Start) -> bool:
 @final
 @frozen
 class Give:
-    """Decision to wake a wait, or to end a block, with `answer`.
+    """Decision to pass `answer` to a wait, or to an open block, which then ends.
 
     Only a payment's callback may go to a closed wait.
     """
@@ -387,8 +387,8 @@ class Case:
         waits: the waits of all the chat's conversations: the sender's waits first, newer waits before older.
         live: the waits of the live conversation (not of asides); None without a live conversation.
         watches: the open blocks, of all conversations, that an event may end; in the order of waits.
-        kept: whether a parked conversation may be waiting for this press, form or message that nothing else
-            takes.
+        kept: returns whether a parked conversation may be waiting for a press, form or message that nothing
+            else takes.
     """
 
     event: Event
@@ -402,7 +402,7 @@ class Case:
 
 
 def known(table: Table, event: Event | None) -> Event | None:
-    """Return the event if this bot has the called route or the signal's room; else None.
+    """Return the event; None if the bot lacks the route that a call names, or the room of a signal.
 
     A call is returned with the route's current name.
     """
@@ -446,7 +446,7 @@ def _walk(case: Case, rows: Iterable[Row]) -> Decision | None:
 
 
 def _asked(asked: Call | Halt | Order, case: Case) -> Start | Queue | Halt | Order:
-    """Decide about a call: start its route if the call's position is free, else queue the call.
+    """Decide about a call: start the route if the call's position is free, else queue the call.
 
     Stops and orders are never queued.
     """
@@ -589,7 +589,7 @@ def unfit(event: Event, setting: Setting, wait: Wait) -> Decision:
 
 
 def concerns(event: Event, owner: SenderId | None) -> bool:
-    """Whether a conversation of this owner may get the event; a conversation gets no other sender's events.
+    """Whether a conversation of `owner` may get the event: a sender's conversation gets no other's events.
 
     If the platform doesn't name the sender of a press or form, return True: the callback data or the
     message's id decides.

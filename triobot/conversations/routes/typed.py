@@ -68,7 +68,7 @@ def fold(text: str) -> str:
     """
     if text.isascii():
         return text.casefold().strip()
-    # Twice, because a joiner may separate a letter from its accent, and case folding splits letters.
+    # Normalize twice: a joiner may separate a letter from its accent, and case folding splits letters.
     return _plain(_plain(text).casefold()).strip()
 
 

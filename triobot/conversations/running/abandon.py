@@ -74,7 +74,7 @@ class TimeLimit:
                 sent = error = None
                 try:
                     sent = yield trap
-                except BaseException as raised:  # the inner coroutine may catch it
+                except BaseException as raised:  # the inner coroutine may catch the error
                     error = raised
                 if self.cut or self._left < 0:
                     if not self.cut:

@@ -63,29 +63,29 @@ class Onlooker:
     """Listener for a dry run. The methods here do nothing; subclasses override the methods that they need."""
 
     def looks(self, run: Run) -> None:
-        """A turn is about to begin, or the journal ends here and all tasks wait."""
+        """Called before each turn, and at the journal's end, when all tasks wait."""
 
     def begins(self, id: Id, kind: OperationKind) -> None:
-        """An operation or a block begins."""
+        """Called when an operation or a block begins."""
 
     def sends(self, id: Id, operation: Operation[object]) -> None:
-        """An operation passes a request to the outbox."""
+        """Called when an operation passes a request to the outbox."""
 
     def tidies(self, message_id: MessageId) -> None:
-        """A question is over, so the message shows no buttons any more."""
+        """Called when a question is over, so that the message shows no buttons any more."""
 
     def charges(self, number: RefId, *, waits: bool) -> None:
-        """A charge waits for payment `number` if `waits` is true; else the charge has ended."""
+        """Called when the charge for payment `number` begins to wait (`waits`), and when the charge ends."""
 
 
 code_tasks: Final[dict[trio.lowlevel.Task, int]] = {}
 """Trio tasks that run a conversation's code now, with the conversation's number."""
 step_tasks: Final[set[trio.lowlevel.Task]] = set()
-"""Tasks that run a step's body now, which may use functions that the conversation's own code may not."""
+"""Tasks that run a step's body now. A step may call functions that are forbidden to a conversation."""
 
 
 def refuse_conversations(what: str, instead: str) -> None:
-    """Raise an error if a conversation's own code calls the function `what`. A step's body may call it.
+    """Raise an error if a conversation's own code calls the function `what`. A step's body may call `what`.
 
     Args:
         what: the called function, for the error's text.
@@ -118,7 +118,8 @@ def fingerprint(operation: Operation[object]) -> str:
         and type(operation.content) is str
         and not (operation.reply_keyboard or operation.inline_keyboard or operation.form)
     ):
-        # Only text, like most requests.
+        # Most requests have only a text: build their fingerprint's input without `asdict`, which takes
+        # longer.
         text = f"{{'chat_id': {operation.chat_id!r}, 'content': {operation.content!r}, {_NO_MARKUP}}}"
         return _digest(text) + _NO_FILE
     value = cast("attrs.AttrsInstance", operation)
@@ -149,8 +150,8 @@ def _without_folder(instance: object, attribute: object, value: object) -> objec
 def fingerprint_of_call(fn: object, args: Sequence[object]) -> str:
     """Return the name of a step's function, and a digest of the arguments that are plain values.
 
-    If an argument comes from a resource that isn't open, the argument's value is unknown. In this case,
-    return only the function's name.
+    Return only the function's name if an argument comes from a resource that isn't open, because the
+    argument's value is unknown.
     """
     name = "" if isinstance(fn, Closed) else getattr(fn, "__qualname__", type(fn).__name__)
     plain = [(number, arg) for number, arg in enumerate(args) if type(arg) in _PLAIN]

@@ -47,7 +47,7 @@ HANDED_OVER: Final = "handed_over"
 # Errors caused by the author's mistakes. Their texts contain no user's value.
 _MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError, RecordError)
 
-# Names of fields and functions in other frameworks, with the names here.
+# Names of fields and functions in other frameworks, with triobot's names.
 _FIELDS: Final = {
     **dict.fromkeys(("text", "caption", "message"), "content rest event"),
     **dict.fromkeys(("from_user", "user", "effective_user"), "sender"),
@@ -171,7 +171,7 @@ def put_away(failure: Exception, name: str, place: str, tracebacks: bool) -> Non
 
 
 def _line_of(error: Exception, failure: Exception) -> str:
-    """Return the line that raised an error; for an error without traceback, the line of its group."""
+    """Return the line that raised an error; for an error without traceback, the line of the error's group."""
     line = failing_line(error.__traceback__)
     return failing_line(failure.__traceback__) if line == "?" else line
 
@@ -182,7 +182,7 @@ def lost_in_flight(operation: Operation[object]) -> DeliveryUnknownError:
 
 
 def _words(error: Exception) -> str:
-    """Return the words about an error that may be logged, and that quote no user."""
+    """Return a text about an error for the log; the text quotes no user."""
     if isinstance(error, _MISTAKES):
         return f": {text_of(error)}"
     if isinstance(error, OSError) and type(error.errno) is int and error.errno in errno.errorcode:
@@ -191,7 +191,7 @@ def _words(error: Exception) -> str:
 
 
 def _hint(error: Exception) -> str:
-    """Return a hint for another framework's name, or for asyncio's code; else an empty text."""
+    """Return a hint if an error comes from another framework's name or from asyncio; else an empty text."""
     text = text_of(error)
     if _ASYNCIOS.search(text) is not None and issubclass(type(error), RuntimeError | TypeError | StepError):
         return f": asyncio's code doesn't run on Trio as it is; {LIBRARIES} has the ways"

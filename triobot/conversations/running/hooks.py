@@ -82,7 +82,7 @@ class Hooked:
         with self.run.part(hook.name):
             await hook.function(self.room, call)
             if asked and not called:
-                asked[0].close()  # closed, because it was never awaited
+                asked[0].close()  # an unawaited coroutine would make Python warn
                 raise ConfigError(f"{hook.title}: call() is not awaited, so it does nothing: await it")
 
     async def _handle(self) -> None:
@@ -107,7 +107,7 @@ def counting(begun: Counter[str]) -> Hook:
     The hook is in this file, because reports on a conversation's code leave this file's frames out.
     """
 
-    # Any: a `Room`, whose module imports this module.
+    # `room` has the type Any, because the module of `Room` imports this module.
     async def count(room: Any, call: Callable[[], Awaitable[None]]) -> None:
         begun[room.route] += not room.replaying
         await call()

@@ -35,7 +35,7 @@ _RUN: Final = "run"
 _LIBRARIES: Final = _places("purelib", "platlib")
 # Installed packages with the author's code: a bot, or routes of the bot, may be installed.
 _HOMES: Final[set[str]] = set()
-# Code with these flags belongs to the calling line only if that line awaits the code.
+# Flags of code that runs only while the calling line awaits the code.
 _AWAITED: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 # Code of generators that resume a coroutine by hand. Python's await chain ends at such a generator.
 _STEPPING: Final[set[CodeType]] = set()
@@ -84,7 +84,7 @@ def awaiting_frames(suspended: object) -> list[tuple[FrameType, int]]:
 
 
 def calling_line() -> str:
-    """Return ``file:line`` of the author's nearest caller, else of the code that waits for the task."""
+    """Return ``file:line`` of the author's nearest calling line, else of the code that awaits the task."""
     line = line_above(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
     return _waiting_line() if line == "?" else line
 
@@ -146,8 +146,8 @@ def failing_line(found: TracebackType | None) -> str:
 def own_words(error: BaseException, *homes: str) -> str:
     """Return the text of an error that the author's code raised; empty for Python's and libraries' errors.
 
-    An error that a builtin raises also has the caller's frame as its innermost frame. But the instruction
-    there is a call, not a ``raise``.
+    An error that a builtin raises also has the caller's frame as its innermost frame. But that frame's
+    last instruction is a call, not a ``raise``.
 
     Args:
         homes: names of modules; the packages that contain these modules count as the author's.
