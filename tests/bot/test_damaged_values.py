@@ -65,7 +65,7 @@ def town(chats: Chats, store: Path) -> Bot:
     @bot.conversation(text(), name="talk")
     async def talk(chat: Chat) -> None:
         chat.data[NAME] = await chat.ask("Name?")
-        with chat.move_on_after(3600):
+        with chat.move_on_after(7 * 24 * 3600):  # the store below is used for hours
             await chat.send(f"To {await chat.ask('Street?')}, {chat.data[NAME]}.")
 
     return bot

@@ -16,6 +16,7 @@ from triobot.payments.facts import ClockSet, Plain, SendOk
 from triobot.payments.ledger import Moved
 from triobot.payments.records import entry_of
 from triobot.seams.money import MovePayment, PaymentRow, PutPayment
+from triobot.seams.values import encode_value
 from triobot.seams.writes import PutSetting, StaleRowError
 from triobot.store import Store
 from triobot.store.memory import open_memory
@@ -150,12 +151,13 @@ async def test_a_claim_is_refused_once_it_has_moved() -> None:
         assert await there.state() == "open"
 
 
-async def test_an_entry_of_another_version_holds_nobody_up() -> None:
-    """It is looked after by an operator; what the move came with is stored."""
+@pytest.mark.parametrize("record", ["[9,1]", encode_value(attrs.evolve(ENTRY, id=RefId("9")))])
+async def test_an_entry_of_another_version_holds_nobody_up(record: str) -> None:
+    """An operator looks after it, and after a row with another's entry; what the move came with is stored."""
     async with ledger(SHOWN) as there:
         row = await there.store.payments.get(ID)
         assert row is not None
-        strange: PaymentRow = attrs.evolve(row, revision=row.revision + 1, record="[9,1]")
+        strange: PaymentRow = attrs.evolve(row, revision=row.revision + 1, record=record)
         await there.store.commit(PutPayment(strange, "later", NOW))
         await there.store.commit(there.moving(Plain("taker_gone")), PutSetting("with", "1"))
 

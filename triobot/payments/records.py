@@ -73,7 +73,7 @@ def entry_of(row: PaymentRow) -> Entry:
         UnreadableRecordError: the row is damaged, or another version of the bot wrote it.
     """
     try:
-        if isinstance(entry := decode_value(row.record), Entry):
+        if isinstance(entry := decode_value(row.record), Entry) and entry.id == row.id:
             return entry
         what = "it is a record of something else"
     except UnreadableRecordError as error:
