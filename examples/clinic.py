@@ -1,7 +1,7 @@
-"""A clinic: a calendar, a booking, a reminder the day before, and a waiting list over chats.
+"""A clinic: a calendar, a booking, a reminder the day before, and a waiting list for several chats.
 
-It has no database. Each day is a room, whose key is the date: it keeps who has which hour, and hands an hour
-that gets free to those who wait, one after the other.
+The bot has no database. Each day is a room, whose key is the date. The room stores who has which hour, and
+offers each freed hour to the waiting people, one after the other.
 """
 
 from dataclasses import dataclass
@@ -48,11 +48,11 @@ class Answer:
     takes: bool
 
 
-TAKEN = Key("taken", dict[int, ChatId], default={})  # a day's: who has which hour
-WAITING = Key("waiting", tuple[ChatId, ...], default=())  # a day's: who waits, the first one first
+TAKEN = Key("taken", dict[int, ChatId], default={})  # in a day's room: who has which hour
+WAITING = Key("waiting", tuple[ChatId, ...], default=())  # in a day's room: the oldest first
 
 
-# Changes of what a day keeps: pure functions of the old value.
+# Changes of a day's data: pure functions of the old value.
 
 
 def hand(taken: dict[int, ChatId], hour: int, before: ChatId | None, after: ChatId) -> dict[int, ChatId]:
@@ -72,7 +72,7 @@ def answer_of(who: ChatId) -> Filter[Answer]:
 
 @bot.room(signal(Freed))
 async def day(room: Room[Freed]) -> None:
-    """Offer a freed hour to one after the other. The next freed hour waits until this one is gone."""
+    """Offer a freed hour to the waiting people in turn. Meanwhile, the next freed hour waits."""
     booking, before = room.event.booking, room.event.by
     if room.data[TAKEN].get(booking.hour) != before:  # the button was pressed twice
         return
@@ -139,7 +139,7 @@ async def cancel(chat: Chat[Press[Cancel]]) -> None:
 
 @bot.aside
 async def offer(chat: Chat, booking: Booking) -> None:
-    """Ask only. The room decides: an answer that comes too late takes nothing."""
+    """Ask the person, and send the answer to the day's room, which ignores late answers."""
     takes = await confirm(chat, f"{booking} got free. Do you take it?")
     await chat.to(day, booking.day.isoformat()).signal(Answer(chat.id, takes))
 

@@ -5,7 +5,7 @@ import attrs
 from triobot import Bot, Buttons, Chat, ChatId, Command, Key, Press, Router
 from triobot.filters import command, join, leave, message, pressed, signal, when
 
-STAFF: set[int] = {1001, 1002}  # the ids of those who may be operators
+STAFF: set[int] = {1001, 1002}  # the ids of the people who may be operators
 ON_DUTY = Key("on_duty", bool, default=False)
 
 bot = Bot()
@@ -14,32 +14,32 @@ staff = Router(when=when(lambda event: event.sender is not None and event.sender
 
 @attrs.frozen
 class Take:
-    """The key of an operator's button: it carries whose question it is, and works for ever."""
+    """Value of an operator's button: the customer who asked. The button works for ever."""
 
     customer: ChatId
 
 
 @attrs.frozen
 class Taken:
-    """Told to the customer's chat."""
+    """Signal to the customer's chat: this operator takes the question."""
 
     operator: ChatId
 
 
 @attrs.frozen
 class Yours:
-    """Told to the operator's chat."""
+    """Signal to the operator's chat: the question of this customer is yours."""
 
     customer: ChatId
 
 
 @attrs.frozen
 class Over:
-    """Told to whoever did not end the talk."""
+    """Signal to the other chat: the talk was ended."""
 
 
 async def talk(chat: Chat, other: ChatId) -> None:
-    """Pass everything on to the other chat, until one of the two ends it."""
+    """Send each message on to the other chat, until one of both ends the talk."""
     end = chat.move_on_when(command("end") | signal(Over))
     try:
         with end:
@@ -47,7 +47,7 @@ async def talk(chat: Chat, other: ChatId) -> None:
                 said = await chat.receive(message())
                 await chat.to(other).send(said.content)
     finally:
-        # Also for somebody who leaves: cleanup that says something is shielded.
+        # This cleanup also runs when the person leaves. A cleanup that sends something needs a shield.
         if not isinstance(end.event, Over):
             with chat.shield():
                 await chat.to(other).signal(Over())
@@ -72,7 +72,7 @@ async def ask(chat: Chat) -> None:
 
 
 async def refuse_others(chat: Chat, first: ChatId) -> None:
-    """The customer's chat is the only judge of who was first: no lock, and no race."""
+    """Refuse later operators. Only the customer's chat decides who was first, so there is no race."""
     while True:
         late = await chat.receive(signal(Taken))
         if late.operator != first:

@@ -1,4 +1,4 @@
-"""Tic-tac-toe for two private chats with a chess clock: a lobby matches them, each game is a room."""
+"""Tic-tac-toe for two private chats with a chess clock: a lobby matches two players, each game is a room."""
 
 from contextlib import suppress
 
@@ -12,7 +12,7 @@ bot = Bot()
 SECONDS = 60.0
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 WINS = Key("wins", int, default=0)  # a chat's
-GAME = Key("game", str, default="")  # a chat's: which game it plays
+GAME = Key("game", str, default="")  # a chat's: the key of its game
 
 
 @attrs.frozen
@@ -74,7 +74,7 @@ async def move(chat: Chat[Press[Cell]]) -> None:
 
 @bot.room(signal(Wants) | signal(GivesUp))
 async def lobby(room: Room[Wants | GivesUp]) -> None:
-    if isinstance(room.event, GivesUp):  # nobody waits: nothing to give up
+    if isinstance(room.event, GivesUp):  # nobody waits, so nobody gives up
         return
     one = room.event.player
     with room.move_on_when(signal(GivesUp).where(lambda gone: gone.chat == one.chat)):
@@ -85,7 +85,7 @@ async def lobby(room: Room[Wants | GivesUp]) -> None:
         await room.to(game, name).signal(Begin((one, two)))
 
 
-# --- a game: a room each, so nobody else's moves come here
+# --- a game: each game is a room, which gets only this game's moves
 
 
 def board(name: str, cells: list[str]) -> Buttons[Cell]:
@@ -93,7 +93,7 @@ def board(name: str, cells: list[str]) -> Buttons[Cell]:
 
 
 async def show(room: Room, player: Player, screen: Sent | None, text: str, cells: list[str]) -> Sent | None:
-    """Show the board to a player; who has left sees none, and that they left ends the game."""
+    """Show the board to a player, unless the player has left; leaving ends the game."""
     buttons = board(room.key, cells)
     with suppress(ForbiddenError):
         if screen is None:
@@ -126,7 +126,7 @@ async def game(room: Room[Begin]) -> None:
                         winner = 1 if who == players[0].chat else 0
                         break
                     case _:
-                        pass  # out of turn, or taken
+                        pass  # out of turn, or on a taken cell
         left[turn] -= (room.now() - began).total_seconds()
         if flag.cancelled_caught:
             winner = 1 - turn

@@ -1,4 +1,4 @@
-"""A Trio program with tasks of its own and a bot inside: it tells everybody who asked what the time is.
+"""A Trio program with tasks of its own and a bot inside: the program sends the time to all subscribers.
 
 Run it with `python examples/embed.py`.
 """
@@ -35,22 +35,22 @@ async def tell_time(interval: float) -> None:
         await trio.sleep(interval)
         async for chat_id, listens in bot.each(LISTENS):
             if listens:
-                with suppress(ForbiddenError):  # left, or blocked the bot
-                    # The door from outside: inside a conversation it would be chat.send.
+                with suppress(ForbiddenError):  # the person left, or blocked the bot
+                    # Code outside of conversations sends with `bot.to`, conversations with `chat.send`.
                     await bot.to(chat_id).send(f"It is {datetime.now().astimezone():%H:%M:%S}.")
 
 
 async def main(interval: float = 60) -> None:
     async with trio.open_nursery() as nursery:
-        # Returns when the bot listens; from then on it lives until it is stopped.
+        # `start` returns when the bot listens. From then on, the bot runs until `bot.stop`.
         [address] = await nursery.start(bot.serve)
         print(f"The bot listens on {address}.")
-        # Signals are the program's: without this the bot would end as if it had been killed.
+        # The program handles the signals. Otherwise, a signal would end the bot like a kill.
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async with trio.open_nursery() as tasks:
                 tasks.start_soon(tell_time, interval)
                 await anext(signals)
-                tasks.cancel_scope.cancel()  # what asks the bot ends before it does
+                tasks.cancel_scope.cancel()  # tasks that use the bot end before the bot
         bot.stop()
 
 

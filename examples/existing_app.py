@@ -1,7 +1,7 @@
-"""A bot inside a web site that is there already: one process, one port, one life.
+"""A bot inside an existing web site: one process and one port, started and stopped together.
 
-When the warehouse posts that an order has left, the customer hears of it in the chat, and is asked three days
-later whether it came. Run it with `python examples/existing_app.py`, or
+When the warehouse posts that an order was shipped, the bot tells the customer in the chat. Three days later,
+the bot asks whether the order has arrived. Run the site with `python examples/existing_app.py`, or
 `hypercorn --worker-class trio existing_app:app` in this folder. The address to register is
 `triobot webhook-url existing_app:bot --public-url https://HOST/bot`.
 """
@@ -60,12 +60,12 @@ async def index() -> str:
     return f"A shop whose bot follows {len(bot.use(orders).chats)} orders."
 
 
-@app.post("/orders/<int:order>/shipped")  # yours belongs behind a login
+@app.post("/orders/<int:order>/shipped")  # put your own route behind a login
 async def shipped(order: int) -> tuple[str, int]:
     chat_id = await bot.use(orders).chat_of(order)
     if chat_id is None:
         return "nobody follows this order", 404
-    # Stored when this returns; a warehouse that posts twice is heard once.
+    # The signal is stored when this call returns. A repeated post has the same key, and is dropped.
     await bot.to(chat_id).signal(Shipped(order, days=3), key=f"shipped-{order}")
     return "", 204
 
@@ -79,7 +79,7 @@ async def follow(chat: Chat) -> None:
 
 @bot.aside(signal(Shipped))
 async def parcel(chat: Chat[Shipped]) -> None:
-    # Beside whatever else goes on in the chat: a conversation that sleeps for days would make it deaf.
+    # An aside: a conversation that sleeps for days would keep the chat's messages waiting.
     order = chat.event.order
     await chat.send(f"Order {order} is on its way.")
     await chat.sleep(chat.event.days * DAY)

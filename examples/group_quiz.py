@@ -1,4 +1,4 @@
-"""A quiz for a group: everybody presses the same buttons, once a question; the quickest ones win."""
+"""A quiz for a group: everybody presses the same buttons, once for each question; fast answers score more."""
 
 from collections import Counter
 
@@ -26,7 +26,7 @@ QUESTIONS = (
 
 
 async def ask_all(chat: Chat, question: Question, scores: Counter[str]) -> None:
-    # Buttons of `choose` are for one answer; these are for everybody, for as long as the message lives.
+    # Buttons of `choose` take one answer; these buttons take an answer from everybody.
     buttons = Buttons({option: option for option in question.options}, columns=3)
     asked = await chat.send(question.text, buttons=buttons)
     answered: set[int] = set()
@@ -38,7 +38,7 @@ async def ask_all(chat: Chat, question: Question, scores: Counter[str]) -> None:
                 continue
             answered.add(press.sender.id)
             if press.value == question.right:
-                # Three points for the first one, two for the second.
+                # Three points if this is the first answer, two if it is the second, else one.
                 scores[press.sender.name] += max(1, 4 - len(answered))
             await chat.answer(f"{press.value} it is.")
     await chat.edit(asked, f"{question.text} {question.right}!")

@@ -1,4 +1,4 @@
-"""One bot in two languages: chosen once, kept with the chat, spoken by every button, form and hint."""
+"""One bot in two languages: each chat chooses once, and every button, form and hint follows."""
 
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
@@ -23,7 +23,7 @@ class Guest:
 
 @attrs.frozen
 class Words:
-    """What the bot says in one language. A sentence with gaps is a function: checkers see a wrong one."""
+    """What the bot says in one language. A text with gaps is a function, so type checkers find wrong gaps."""
 
     runtime: Texts
     menu: str
@@ -69,7 +69,7 @@ LANGUAGE: Final = Key("language", Language, default=Language.ENGLISH)
 
 
 def runtime_words(data: Data) -> Texts:
-    """Hints and apologies are the runtime's own, but not in a language of its own."""
+    """Return triobot's own hints and apologies in the chat's language."""
     return WORDS[data[LANGUAGE]].runtime
 
 
@@ -77,7 +77,7 @@ bot = Bot(texts=runtime_words)
 
 
 def menu(words: Words) -> Keyboard:
-    # The key is what arrives, the label what is seen: so one filter does for all languages.
+    # Users see the label, and the bot gets the key. So one filter serves all languages.
     return Keyboard({"/book": words.book, "/language": words.language}, once=False)
 
 
@@ -86,7 +86,7 @@ async def book(chat: Chat) -> None:
     words = WORDS[chat.data[LANGUAGE]]
 
     def seats(answer: str) -> int:
-        # fold: "۴" is a number as good as "4".
+        # `fold` turns "۴" into "4".
         if not fold(answer).isdecimal():
             raise ValueError(words.runtime.want_number)
         if (number := int(fold(answer))) > MOST:

@@ -1,4 +1,4 @@
-"""A moderator of groups: it slows floods, warns of forbidden words, and tells the owner at the third."""
+"""A moderator of groups: ignores floods, warns of forbidden words, and reports the third warning."""
 
 from triobot import Bot, Chat, ChatId, Command, Key, Message, Router, SenderId
 from triobot.filters import command, flooding, kept, message
@@ -8,9 +8,9 @@ bot.ignore(flooding(per_minute=20), say="Slowly, please: I read twenty messages 
 
 MOST = 3
 FORBIDDEN = Key("forbidden", list[str], default=[])  # a group's
-OWNER = Key("owner", int, default=0)  # who forbade the first word
+OWNER = Key("owner", int, default=0)  # the person who forbade the first word
 WARNINGS = Key("warnings", dict[int, int], default={})  # by person
-HOME = Key("home", ChatId, default=ChatId(0))  # a person's: where to tell them something
+HOME = Key("home", ChatId, default=ChatId(0))  # a person's: their own chat with the bot
 watched = Router(when=kept(FORBIDDEN))
 
 

@@ -1,7 +1,7 @@
 """A newsletter: people subscribe and leave at any moment, and an operator writes to all of them.
 
-Say /subscribe, then /topics; /unsubscribe works in the middle of that, too. With /operator and the password
-you become an operator, and write to everybody with /send and the words.
+Send /subscribe, then /topics; /unsubscribe works in the middle of the topics, too. /operator PASSWORD makes
+you an operator, who writes to everybody with /send TEXT.
 """
 
 import os
@@ -15,7 +15,7 @@ from triobot.filters import command
 
 bot = Bot()
 PASSWORD = os.environ.get("NEWSLETTER_PASSWORD", "swordfish")
-EVERY = 1.0  # seconds between two looks at the progress
+EVERY = 1.0  # seconds between two updates of the progress
 
 
 @attrs.frozen
@@ -29,7 +29,7 @@ OPERATOR = Key("operator", bool, default=False)
 TOPICS = {"trains": "Trains", "ships": "Ships", "done": "That's all"}
 
 
-# Asides run beside whatever the chat is busy with, and leave it alone.
+# Asides run beside the chat's conversation, and don't disturb it.
 @bot.aside(command("subscribe", "start"))
 async def subscribe(chat: Chat) -> None:
     chat.data[SUBSCRIPTION] = Subscription()
@@ -64,7 +64,7 @@ async def send(chat: Chat[Command]) -> None:
     if not chat.data[OPERATOR] or not chat.event.rest:
         await chat.send("That is for operators: /send and your words.")
         return
-    broadcast = chat.broadcast(f"newsletter-{chat.uuid()}")  # started once, whatever crashes
+    broadcast = chat.broadcast(f"newsletter-{chat.uuid()}")  # starts once, even after a crash
     async with chat.live("Writing down who gets it...") as live:
         await broadcast.start(chat.event.rest, subscribers())
         status = await chat.step(watch, broadcast.key, live)

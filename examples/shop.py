@@ -1,4 +1,4 @@
-"""A shop: pages in one message, a search while they are shown, a cart, and a button for the same again."""
+"""A shop: pages in one message, a search while they are shown, a cart, and a button that repeats an order."""
 
 from collections.abc import Sequence
 from enum import Enum, auto
@@ -36,7 +36,7 @@ class Go(Enum):
 
 @attrs.frozen
 class Repeat:
-    """The key of a button that lives as long as its message: the class and its fields travel with it."""
+    """Value of a button that works as long as its message: the button contains the class and its fields."""
 
     items: tuple[int, ...]
 
@@ -46,7 +46,7 @@ def found(words: str) -> Sequence[Item]:
 
 
 async def order(what: Repeat, key: str) -> None:
-    """Have it packed. Yours would call another service; the key tells it that it is the same order."""
+    """Have the order packed. Your code would call a service that recognizes a repeated `key`."""
     await trio.lowlevel.checkpoint()
 
 
@@ -70,7 +70,7 @@ async def shop(chat: Chat) -> None:
             turn |= {Go.ON: "»"} if first + PAGE < len(items) else {}
             end = {Go.PAY: f"Pay {sum(item.price for item in cart):,}"} if cart else {}
             title = f"{len(items)} items, page {first // PAGE + 1}; write to search. In the cart: {len(cart)}"
-            # The next page replaces this one; a second click on its buttons can't answer the next page.
+            # The next page replaces this page; a second click on a button can't answer the next page.
             keys = rows + Buttons(turn, columns=2) + Buttons(end)
             match await chat.choose(title, keys, also=text(), into=shown):
                 case Go.BACK:
@@ -97,7 +97,7 @@ async def repeat(chat: Chat[Press[Repeat]]) -> None:
 
 @bot.aside(paid(Repeat))
 async def deliver(chat: Chat[Paid[Repeat]]) -> None:
-    """The one place that gives what was paid for, whether somebody waits for it or not."""
+    """Deliver a paid order. Only this code delivers, whether a conversation waits or not."""
     bought = chat.event
     await chat.step(order, bought.item, bought.key)
     names = ", ".join(ITEMS[id - 1].name for id in bought.item.items)

@@ -1,7 +1,7 @@
 """A round in a group: everybody answers for themselves, at the same time, and in the same chat.
 
-With `per="sender"` each member has a conversation of their own: it hears its own person only, and what others
-say is none of its business. What all of them share is in `chat.data`.
+With `per="sender"` each member has a separate conversation, which gets only this member's messages. All these
+conversations share `chat.data`.
 """
 
 import attrs

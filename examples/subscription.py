@@ -1,4 +1,4 @@
-"""A subscription: paid by the month, with a reminder before each month ends, for as long as it is wanted."""
+"""A subscription: paid by the month, with a reminder before each month ends, until the user stops it."""
 
 import attrs
 
@@ -11,7 +11,7 @@ MONTH, EARLY = 30 * DAY, 3 * DAY
 PRICE = 90_000  # rials
 
 MONTHS = Key("months", int, default=0)
-"""Paid for and not over; the present one counts."""
+"""Paid months that are not over, with the present month."""
 
 bot = Bot()
 
@@ -31,16 +31,16 @@ async def subscribe(chat: Chat) -> None:
 
 @bot.aside(paid(Month))
 async def deliver(chat: Chat[Paid[Month]]) -> None:
-    """The one place that gives a month: what the chat keeps is changed once for each payment."""
+    """Add a paid month. Only this code adds months, and only once for each payment."""
     await chat.send("Thank you!" if chat.data[MONTHS] else "Welcome!")
     chat.data[MONTHS] += 1
-    # Beside the chat's conversations, one that sleeps for weeks: in their place it would make it deaf.
+    # An aside: a conversation that sleeps for weeks would keep the chat's messages waiting.
     await chat.start(membership, key="membership")
 
 
 @bot.aside
 async def membership(chat: Chat) -> None:
-    """One month of it, and then the next."""
+    """Wait for the end of a month, and then begin the next month if it is paid."""
     await chat.sleep(MONTH - EARLY)
     with chat.move_on_after(EARLY):  # until the month is over, whatever the answer is
         if chat.data[MONTHS] == 1 and await chat.choose(
@@ -55,7 +55,7 @@ async def membership(chat: Chat) -> None:
     if not chat.data[MONTHS]:
         await chat.send("Your subscription is over.")
     if chat.data[MONTHS]:
-        # Not a loop: what was recorded of the old month is dropped, so years cost no more than a month.
+        # Not a loop: `continue_as` drops the old month's records, so years cost no more than a month.
         await chat.continue_as(membership)
 
 

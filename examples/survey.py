@@ -1,4 +1,4 @@
-"""A survey with branches and a way back, which goes on where it was left; the answers make a table."""
+"""A survey with branches and a way back, which survives long pauses; the answers make a table."""
 
 import csv
 import io
@@ -10,7 +10,7 @@ import attrs
 from triobot import NO_KEYBOARD, Bot, Chat, File, Key, Keyboard
 from triobot.filters import by, command, text
 
-OWNER = 1001  # the id of whoever may have the answers
+OWNER = 1001  # the id of the person who may export the answers
 PATIENCE = 24 * 3600.0  # seconds
 
 bot = Bot()
@@ -41,7 +41,7 @@ async def locate(chat: Chat, answers: Answers) -> Answers:
 
 
 def pages(answers: Answers) -> Sequence[Page]:
-    """What is asked depends on what was answered: a branch is a list, and back is one step in it."""
+    """Return the pages for these answers. A branch is another list; "back" returns to the page before."""
     return [rate, complain, locate] if 0 < answers.stars < 3 else [rate, locate]
 
 
@@ -50,7 +50,7 @@ async def survey(chat: Chat) -> None:
     answers, page = Answers(), 0
     await chat.send("Three questions at most.", keyboard=Keyboard({"back": "« Back"}, once=False))
     while page < len(pages(answers)):
-        # Two blocks in one line: a timeout, and a word that ends the question, whatever it asks for.
+        # Two blocks in one line: a timeout, and the word "back", which ends any question.
         with chat.move_on_after(PATIENCE) as lost, chat.move_on_when(text("back")) as back:
             answers = await pages(answers)[page](chat, answers)
         if lost.cancelled_caught:

@@ -1,4 +1,4 @@
-"""Book a taxi: the fleet's own updates come into the chat, and a ride that fell through is given back."""
+"""Book a taxi: the chat gets the fleet's updates, and a car is released if the ride fails."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -16,7 +16,7 @@ PATIENCE = 5 * 60.0  # seconds
 bot = Bot()
 
 
-# --- the fleet: yours would be another company's service
+# --- the fleet: in your bot, another company's service
 
 
 class NoCar(Exception):
@@ -56,14 +56,14 @@ class Fleet:
         self.booked[key] = chat_id
 
     async def confirm(self, key: str, payment: str) -> None:
-        """Note that this ride is paid; the same payment may be told again."""
+        """Record that the ride is paid; the same payment may come again."""
         await trio.lowlevel.checkpoint()
         if key not in self.booked:
             raise NoCar
         self.paid[key] = payment
 
     async def release(self, key: str) -> None:
-        """Give a car back; without one this does nothing, so it may be repeated."""
+        """Release the car of a booking. Without the booking, do nothing, so the call may be repeated."""
         await trio.lowlevel.checkpoint()
         self.booked.pop(key, None)
 
@@ -100,14 +100,14 @@ async def taxi(chat: Chat) -> None:
             found = await chat.receive(signal(Driver), otherwise="Looking for a driver...")
             await chat.send(f"{found.name} is coming, {found.plate}.")
             if how == "app":
-                # The last thing that can fail: verified money can't be given back. What is paid too late
-                # isn't verified, and goes back by itself: the car has been released by then.
+                # Nothing after the charge can fail, because verified money can't be given back. Late money
+                # isn't verified, and goes back by itself, because the car has been released by then.
                 await chat.charge(rials, "Taxi", item=Ride(key), late="refund")
             driver = found
     except (trio.TooSlowError, NoCar, PaymentError):
         pass
     if driver is None:
-        # By key: a step that was cut short may have reached the fleet all the same.
+        # By `key`, because a step that was cancelled may have booked a car already.
         await chat.step(cars.release, key)
         await chat.send("Cancelled, or no car was found.")
         return
@@ -120,7 +120,7 @@ async def taxi(chat: Chat) -> None:
 
 @bot.aside(paid(Ride))
 async def confirm(chat: Chat[Paid[Ride]]) -> None:
-    """The one place that gives what was paid for. If it fails, it is tried again, and then you are called."""
+    """Confirm the paid ride to the fleet. If the step fails, triobot retries it, and then calls you."""
     await chat.step(chat.use(fleet).confirm, chat.event.item.key, chat.event.key)
 
 
@@ -129,7 +129,7 @@ async def new_key() -> str:
 
 
 async def tell(chat_id: ChatId, update: Driver | Moved | Arrived, event_id: str) -> None:
-    """For the route of your site to which the fleet posts; it may post twice."""
+    """Send the fleet's update to the chat. Your site calls this when the fleet posts, perhaps twice."""
     await bot.to(chat_id).signal(update, key=event_id)
 
 

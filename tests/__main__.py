@@ -1,4 +1,4 @@
-"""Runs the tests: `python -m tests`, with what it is given for pytest; and first brings what tests start."""
+"""Runs the tests: `python -m tests ARGUMENTS OF PYTEST`. First installs the programs that tests start."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Costs:
 
 def main() -> None:
     """Bring what is missing, and run pytest on all cores."""
-    # A shell has its jobs in the background ignore Ctrl-C, and so would whatever the tests start.
+    # If a shell starts the tests in the background, they and their processes would ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # An ordinary user's path has no /usr/sbin.
+    # An ordinary user's PATH doesn't contain /usr/sbin.
     os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], "/usr/sbin", str(NODE / "bin")])
     if packages := missing():
         bring(packages)

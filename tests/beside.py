@@ -1,4 +1,4 @@
-"""What a platform has beside it under `triobot dev`, as a test says it is."""
+"""A stand-in for the bot's process that the emulated platform shows under `triobot dev`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""A virtual clock for tests over real sockets, so that no time limit in them depends on the machine's load.
+"""A virtual clock for tests over real sockets, so that no time limit depends on the machine's load.
 
-A test module asks for it with ``pytestmark = pytest.mark.virtual_time``. The clock stands still while
-anything happens, and goes on to the next deadline once nothing has happened for a while. It outruns other
-processes and worker threads (a host name's look-up is one): a test that has them takes the real clock, and
-waits as long as `tests.loopback.PATIENCE` says. So does one with a task that never rests.
+A test module selects the clock with ``pytestmark = pytest.mark.virtual_time``. The clock stands still while
+the test is busy, and jumps to the next deadline once nothing has happened for a while. The clock doesn't wait
+for other processes and worker threads, such as the look-up of a host name. So a test with processes or
+threads uses the real clock, and waits for up to `tests.loopback.PATIENCE`. A test with a task that never
+rests uses the real clock, too.
 """
 
 from __future__ import annotations

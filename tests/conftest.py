@@ -1,8 +1,8 @@
-"""What all tests have in common.
+"""Fixtures, options and hooks for all tests.
 
-Each runs as a program that declares its own module's keys, and none of those of other tests' bots.
-A bot without keys begins conversations in a shorter way than one that has to read what its chats keep, and
-both ways are to be tried whichever tests are run together.
+Each test runs as a program that declares the keys of the test's own module, and no keys of other tests' bots.
+A bot without keys starts conversations without reading the chats' data. So a test takes the same way through
+the code, whichever tests run together.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from triobot.conversations import data as slots
 from triobot.conversations.revival import code as code_module
 from triobot.exact.sites import loaded_modules
 
-# The same examples in each run, and no verdict that hangs on how busy the machine is. New ones come with
-# ``--hypothesis-profile=search``.
+# Each run has the same examples, and no result depends on how busy the machine is.
+# ``--hypothesis-profile=search`` draws new examples.
 settings.register_profile(
     "fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("search", settings.get_profile("fixed"), derandomize=False, database=None)
 settings.load_profile("fixed")
 
-# What the contract of stores asserts is to be shown as in a test.
+# pytest shows the values of the contract's failed assertions, as in a test.
 pytest.register_assert_rewrite("tests.store.contract")
 
 TURNS = 8
@@ -59,7 +59,7 @@ FAST_WAYS = {
 }
 """Parts that can be deleted: a bot is slower then, no more; each with who may name it."""
 _TESTS = Path(__file__).parent
-# Bots that are loaded by name bring keys along that no import shows.
+# These tests load bots by name, so no import shows which keys the bots declare.
 _LOADED_BY_NAME = {"browser", "cli", "docs", "examples", "processes"}
 
 
@@ -77,11 +77,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tell the modules that are loaded next, and let the processes that tests start find them compiled."""
     config.pluginmanager.register(
         enable_trio_mode
-    )  # not by pyproject.toml: it is read for a reader's own test, too
+    )  # not in pyproject.toml, which also applies to an author's own test
     passing.install()
     if config.getoption("--long"):
         samples.take_all()
-    # Where Python is told to keep no bytecode, each of a hundred processes would compile two hundred modules.
+    # If Python stores no bytecode, each of a hundred processes would compile two hundred modules.
     cache: pytest.Cache | None = getattr(config, "cache", None)
     if sys.dont_write_bytecode and cache is not None:
         sys.dont_write_bytecode = False
@@ -141,7 +141,7 @@ def import_share(session: pytest.Session) -> None:
             root = root.parent
         if str(root) not in sys.path:
             sys.path.insert(0, str(root))
-        with suppress(Exception, pytest.skip.Exception):  # collection tells of it
+        with suppress(Exception, pytest.skip.Exception):  # the collection reports the error
             import_module(".".join(path.relative_to(root).with_suffix("").parts))
 
 

@@ -1,4 +1,4 @@
-"""All that an author's code can call in a conversation, one row each; `missing` names what has no row."""
+"""A table of all calls that authors' code can make in a conversation; `missing` names the absent calls."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ OPERATIONS: Final[dict[str, Act]] = {
     "Broadcast.status": lambda it: it.chat.broadcast("key").status(),
     "Broadcast.stop": lambda it: it.chat.broadcast("key").stop(),
     "Broadcast.gone": plain(lambda it: it.chat.broadcast("key").gone()),
-    # What the chat has opened
+    # Objects that the chat has opened
     "Live.show": plain(lambda it: it.live.show("1 %")),
     "Live.text": plain(lambda it: it.over.text),
     "Scope.cancel": block(lambda it: it.chat.move_on_after(9), within=False),

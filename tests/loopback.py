@@ -1,9 +1,8 @@
-"""The platform and its users as real sockets on loopback, small enough to trust: what process tests and
-benchmarks put on the other side of a bot.
+"""A small platform and its users, on real sockets of loopback, for process tests and benchmarks of a bot.
 
-`Line` is just enough HTTP/1.1 on one connection. `Platform` takes every operation, remembers it, and answers;
-it can be told to hold a chat's answers, to refuse the token, or to be dead. `Users` post events to a webhook.
-Nothing here is triobot's own code, so an error there is not repeated here.
+`Line` implements the necessary part of HTTP/1.1 on one connection. `Platform` stores and answers every
+operation. A test can make the platform hold a chat's answers, refuse the token, or answer nothing. `Users`
+post events to a webhook. This module uses no code of triobot, so it can't repeat an error of triobot.
 """
 
 from __future__ import annotations
@@ -182,7 +181,7 @@ class Platform:
         if not self.status.startswith(b"200"):
             result = {"error": "told to"}
         elif b"/payment/" in (path := head.split(b"\r\n")[0]):
-            # Of one that nobody was asked to pay yet it says what it says of one that isn't paid.
+            # An unknown payment is answered like an unpaid payment.
             bill = self.bills[chat].get(fields["ref_id"][0], Bill(0, 0))
             bill.verified |= bill.paid and b"/payment/verify" in path
             result = {"amount": bill.amount, "status": "verified" if bill.verified else "error"}
@@ -317,6 +316,6 @@ class Users:
         try:
             head, _ = await line.message()
         except trio.BrokenResourceError:
-            # One that is closed with a request unread ends with a reset.
+            # The bot closed the connection before it read the request, so the kernel sent a reset.
             return 0
         return int(head.split(b" ")[1]) if head else 0

@@ -1,7 +1,7 @@
-"""A pass over the journals that the project's own tests make: what it shows last is where the run stands.
+"""Passes over the journals of the project's own tests: the last state of a pass must be the run's state.
 
-The replay-check runs each conversation's journal again after an answer. Here a pass goes over some of these
-journals as well, over all with ``--long``, and a test whose journal it shows differently fails.
+The replay-check runs each conversation's journal again after an answer. This module also makes a pass over
+some of these journals (with ``--long``, over all). A test fails if the pass shows another state than the run.
 """
 
 from __future__ import annotations

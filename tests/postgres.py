@@ -1,7 +1,8 @@
-"""A PostgreSQL of the tests' own: Debian's package, on loopback, its data in a temporary folder, with fsync.
+"""PostgreSQL servers for tests: Debian's package on loopback, with fsync, and data in a temporary folder.
 
-One server a session and worker; it is ended with the session, and by the kernel if that is killed. A store's
-schema is made once, and emptied between tests. What kills a server has one of its own, with a standby.
+Each worker of a test session has one server. The server ends with the session; if the session is killed, the
+kernel ends the server. A store's schema is created once, and emptied between tests. Tests that kill a server
+have their own server, with a standby.
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ class Server:
         """Have the settings read anew, and wait until new sessions have them."""
         loaded = self.ask("SELECT pg_conf_load_time()")
         self.ask("SELECT pg_reload_conf()")
-        # The server's first process has read them before it tells the others.
+        # The server's first process reads the settings before it notifies the other processes.
         while self.ask("SELECT pg_conf_load_time()") == loaded:
             time.sleep(0.005)
 
@@ -195,7 +196,7 @@ class Server:
         assert isinstance(pid, int)
         os.kill(pid, signal.SIGKILL)
         with contextlib.suppress(psycopg.OperationalError):
-            while True:  # until it has ended this session, too
+            while True:  # until the server ends this session, too
                 self.ask("SELECT 1")
         self.close()
         self.wait()
@@ -275,7 +276,7 @@ def _programs() -> Path | None:
 
 
 def _owner() -> struct_passwd | None:
-    import pwd  # Windows has none, and runs other tests with this module loaded
+    import pwd  # missing on Windows, where other tests also import this module
 
     with contextlib.suppress(KeyError):
         return pwd.getpwnam("postgres")
@@ -327,7 +328,7 @@ def _made(program: str, *arguments: str) -> Generator[Server]:
 def run_server(**settings: str) -> Generator[Server]:
     """A server with a role and a database, for as long as the block runs."""
     with _made("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C") as server:
-        # What processes note on their machine goes with the server, and not into a home.
+        # Files that bots write on their machine are deleted with the server, and aren't in a user's home.
         before = os.environ.get("STATE_DIRECTORY")
         os.environ["STATE_DIRECTORY"] = str(server.folder.parent / "state")
         try:
@@ -347,7 +348,8 @@ def run_pair(*, synchronous: bool) -> Generator[tuple[Server, Server]]:
     """A server, and a standby that streams from it, for which each commit waits if that is synchronous."""
     with run_server() as primary:
         conninfo = primary.url(user="postgres", database="postgres")
-        # What comes with it is not to say that its own commits wait for somebody.
+        # The standby's data is copied before `synchronous_standby_names` is set, so the copy contains no such
+        # setting.
         with _made("pg_basebackup", "-d", conninfo, "-R", "-c", "fast") as standby:
             standby.start()
             if synchronous:

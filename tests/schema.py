@@ -1,4 +1,4 @@
-"""Checks a value against a JSON schema: as much of one as our own schemas use, and nothing else."""
+"""Checks a value against a JSON schema. Supports only the keywords that triobot's own schemas use."""
 
 from __future__ import annotations
 

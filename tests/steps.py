@@ -1,4 +1,4 @@
-"""Cancel something at each of its steps, one after the other: what a cancellation may never leave behind."""
+"""Runs code that is cancelled at its n-th step, for tests that cancel at each step in turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store of a driven bot."""
+"""The store of a bot that runs under `drive`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Hypothesis strategies for every value of the wire: ids, content, markup, events, operations, results.
 
-What they make is valid, travels, and comes back equal; what they make often is what breaks readers:
-Persian text, emoji, control characters, percent signs, plus signs, JSON inside text.
+All values are valid, and equal after encoding and decoding. Many values contain text that breaks parsers:
+Persian, emoji, control characters, percent signs, plus signs, JSON inside text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""No row of the table of bars is exceeded. See ``python -m tests.bars``."""
+"""No count exceeds its limit in `tests/bars/table.py`. See ``python -m tests.bars``."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tests.bars.sources import (
 from tests.bars.table import MOST
 from tests.bars.ways import TITLES
 
-# Enough for connections that are opened not to weigh, and few enough for seconds.
+# So many events that opened connections hardly change the average, and so few that a run takes seconds.
 EVENTS = 1_024
-# A run sees in addition what is due by the clock meanwhile, so what all of several enter is counted.
+# A run may also record code that the clock starts, so the median of several runs counts.
 RUNS = 3
 
 

@@ -1,4 +1,4 @@
-"""Values of the package: what they hide stays hidden, and they compare as attrs' own do."""
+"""The package's values: hidden fields stay hidden, and comparison works as in attrs' own classes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_a_class_hides_is_not_shown() -> None:
         try:
             text = repr(filled(cls))
         except (AttributeError, TypeError):
-            assert own, cls  # what it writes itself may call what a field stands for
+            assert own, cls  # a class's own repr may call methods of a field's value
             continue
         for one in attrs.fields(cast("Any", cls)):
             told = f"<{one.name} is told>" in text

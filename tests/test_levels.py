@@ -1,4 +1,4 @@
-"""Who may import whom: the house has levels, and a module imports from below or from its own package."""
+"""Allowed imports: the package has levels, and a module imports from lower levels or its own package."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from tests.conftest import FAST_WAYS
 HOUSE = Path(__file__).parents[1] / "triobot"
 MODULES = sorted(HOUSE.rglob("*.py"))
 
-# Each level imports from below: `base` knows nothing of bots, and `seams` is what parts hand one another.
+# Each level imports from lower levels. `base` depends on nothing of a bot; `seams` has shared values and
+# protocols.
 BASE = {"base", "errors"}
 SEAMS = BASE | {"wire", "seams"}
 HTTP = SEAMS | {"http"}
-# A store is below whatever keeps something in it.
+# A store is below all packages that store rows.
 STORE = SEAMS | {"store"}
 PARTS = {"webhook", "conversations", "outbox", "client", "operator", "payments", "alarms"}
 RUNTIME = HTTP | STORE | PARTS | {"engine", "exact", "runtime", "filters"}
 
-# What each part of the house may import of it besides itself.
+# The parts of the package that each part may import, besides itself.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "base": {"errors"},
@@ -36,26 +37,26 @@ ALLOWED: dict[str, set[str]] = {
     "client": HTTP,
     "webhook": HTTP | STORE,
     "operator": HTTP | STORE,
-    # A durable coroutine knows no chats, stores or platforms.
+    # The engine doesn't depend on chats, stores or platforms.
     "engine": BASE,
-    # What became of the lines of changed code: sources, and nothing that runs.
+    # `exact` compares sources, and depends on no code that runs a bot.
     "exact": BASE,
-    # A conversation is what a journal makes of a coroutine; nobody else knows of journals.
+    # Only `conversations` may use the engine and its journals.
     "conversations": STORE | {"engine", "exact", "payments"},
     "emulator": SEAMS,
     "filters": {"conversations"},
     "runtime": RUNTIME,
     "__init__": {"base", "runtime"},
-    # Written as bots are, on what a bot may import.
+    # Widgets import only names that a bot may import.
     "widgets": {"__init__", "base", "errors"},
-    # Loaded by a developer's bot and commands only: advice, and what was, seen again.
+    # Only development commands load `studio`: advice for authors, and time travel.
     "studio": RUNTIME | {"cli", "emulator", "testing", "__init__"},
     "testing": RUNTIME | {"emulator", "__init__"},
     "cli": RUNTIME | {"__init__"},
     "__main__": {"cli"},
 }
 
-# A codec that knew of a network, a clock or a file would no longer be one.
+# `wire` is a codec, and so imports nothing for networks, clocks or files.
 SANS_IO = frozenset({"attrs", "typing_extensions"})
 WAITS = frozenset(
     {"asyncio", "http", "select", "selectors", "socket", "socketserver", "subprocess", "threading"}
@@ -193,5 +194,5 @@ def test_a_bot_loads_no_emulator() -> None:
     assert not {"triobot.emulator", "triobot.studio", "triobot.cli", "PIL"} & {
         ".".join(name.split(".")[:2]) for name in names
     }
-    # Nor those that are there for bots inside of another's server only.
+    # A bot also loads no packages for bots that run inside of another server.
     assert not {"quart", "quart_trio", "hypercorn", "flask"} & set(names)

@@ -1,4 +1,4 @@
-"""What tests start is brought where it may be, and told of where it may not: `python -m tests`."""
+"""`python -m tests` installs the programs that tests start, or lists the missing programs."""
 
 from __future__ import annotations
 

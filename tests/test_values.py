@@ -1,4 +1,4 @@
-"""Values as text and back: equal, of the same types, and nothing that can't be had back is taken."""
+"""Values encoded as text: decoding gives equal values of the same types, and other values are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A record is read by a process that has written none: classes of the bot's own modules are found there."""
+"""A process decodes records of an earlier process: decoding finds the classes in the bot's own modules."""
 
 from __future__ import annotations
 

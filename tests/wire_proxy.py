@@ -1,4 +1,4 @@
-"""A proxy before a PostgreSQL server: it counts round trips, and loses connections where a test wants it."""
+"""A proxy for a PostgreSQL server: counts round trips, and cuts connections where a test asks for it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Asks:
         self._unread += said
         found = 0
         while len(self._unread) >= 5:
-            # Before the session begins, messages have no type, and their length begins with a zero.
+            # Messages before the session's start have no type byte, and begin with the zero of their length.
             typed = bool(self._unread[0])
             end = typed + int.from_bytes(self._unread[typed : typed + 4], "big")
             if len(self._unread) < end:
@@ -77,7 +77,7 @@ class Proxy:
                 continue
             try:
                 server = socket.create_connection(("127.0.0.1", self.target))
-            except OSError:  # as its server does that is down
+            except OSError:  # the server is down: act like the server
                 client.close()
                 continue
             self._open += [client, server]

@@ -1,4 +1,4 @@
-"""How much there is of what makes the house hard to understand and slow:
+"""Counts properties that make triobot hard to understand or slow:
 
     python -m tests.bars                    every row of the table; a minute or two
     python -m tests.bars --quick            the rows that need no bot
@@ -6,7 +6,7 @@
     python -m tests.bars --way answer       the modules of a way, in the order in which it enters them
     python -m tests.bars --write            draw every way anew in docs/architecture.md
 
-No row needs a clock; CPU, memory and time are measured by tests.benchmarks.
+No row depends on a clock; tests.benchmarks measures CPU time, memory and time.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""How many calls an event makes in the thread of the loop: those of Trio and of C, too.
+"""Counts an event's calls in the event loop's thread, with the calls of Trio and of C functions.
 
 A bot listens, stores into an SQLite file, and is profiled by cProfile. The profile begins when each chat has
-been answered once, so that neither a start nor a first message counts; of what is given to each chat after
-that, every call is counted until nothing is under way.
+got one answer, so that neither the start nor a first message counts. From then on, every call counts until
+all events are handled.
 
-No thread runs beside the loop meanwhile, so the count doesn't depend on how long a disk or a busy machine
-takes. The platform acts, without being profiled, whenever the loop has nothing left to do; once all is
-answered, the users post their next events together. A commit is done when it begins, in the loop's thread. A
-millisecond of the loop's time passes with each act.
+Meanwhile, no other thread runs, so the count doesn't depend on the speed of the disk or of a busy machine.
+The platform acts, without being profiled, whenever the loop is idle. Once all events are answered, the users
+post their next events together. Each commit runs at once in the loop's thread. With each act of the platform,
+the loop's clock advances by a millisecond.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def count_calls(kind: Kind, events: int = 3072) -> float:
     logging.disable(logging.CRITICAL)
     rounds = max(1, events // _CHATS)
     profile, clock = cProfile.Profile(), _InStep()
-    # Trio runs tasks that are ready together in an order that it draws.
+    # Trio runs ready tasks in a random order. The fixed seed makes this order the same in each run.
     with mock.patch("trio._core._run._r", random.Random(0)):
         trio.run(_count, {"echo": echoing, "ask": asking}[kind], rounds, profile, clock, clock=clock)
     calls: int = pstats.Stats(profile).total_calls  # type: ignore[attr-defined]

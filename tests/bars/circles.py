@@ -1,4 +1,4 @@
-"""Files that import one another in a circle, imports that only type checkers follow included."""
+"""Finds files that import one another in a circle, including imports under TYPE_CHECKING."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bot loads until it has served an event: the code that a reader of the core has before him."""
+"""Finds the modules that a bot loads until it has served an event: the code of the core."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def modules_loaded(modules: Sequence[Module]) -> list[Module]:
             "TRIOBOT_TOKEN": "0000:shop",
             "TRIOBOT_WEBHOOK_SECRET": secret,
             "TRIOBOT_STORE": f"sqlite:{folder}/shop.db",
-            "TRIOBOT_BASE_URL": "http://127.0.0.1:9",  # nobody is there: a send is tried again
+            "TRIOBOT_BASE_URL": "http://127.0.0.1:9",  # nothing listens there, so sends are retried
             "TRIOBOT_GRACE": "0",
         }
         with log.open("w") as errors:

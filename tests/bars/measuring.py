@@ -1,4 +1,4 @@
-"""Measures every row of the table. What profiles a process gets one of its own."""
+"""Measures every row of the table. Each profile runs in a process of its own."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def perform_part(part: str, what: str, number: int) -> object:
 
 def _apart(part: str, what: str, number: int) -> Any:
     command = [sys.executable, "-m", "tests.bars", "--part", part, what, str(number)]
-    # The order of sets is the same in each run.
+    # With a fixed hash seed, sets have the same order in each run.
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     done = subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE)
     return json.loads(done.stdout)

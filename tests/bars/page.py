@@ -1,6 +1,7 @@
 """The pictures of the ways, and their places in docs/architecture.md.
 
-A picture stands between two comments that name its way; the words around it are written by hand, and stay.
+Two comments around a picture name the picture's way. The text outside of these comments is written by hand,
+and isn't changed.
 """
 
 from __future__ import annotations

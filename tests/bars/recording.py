@@ -1,4 +1,4 @@
-"""Which modules, functions and classes of the bot run while something happens: a profile of its threads."""
+"""Records the bot's modules, functions and classes that run between two moments, in all threads."""
 
 from __future__ import annotations
 

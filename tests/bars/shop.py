@@ -1,4 +1,4 @@
-"""A bot that uses the runtime as a small shop does, says then what it has loaded, and stops."""
+"""A bot that uses the runtime like a small shop, and then prints the loaded modules and stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be counted by reading the package's files: code lines, classes, names."""
+"""Counts code lines, classes and names in the package's files."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def numbers_of_code(module: Module) -> set[int]:
         if token.type not in _LAYOUT:
             code.update(range(token.start[0], token.end[0] + 1))
     for node in statements(module):
-        # A text that stands alone is a docstring, also that of an attribute.
+        # A string that is a whole statement is a docstring, of an attribute, too.
         match node:
             case ast.Expr(value=ast.Constant(value=str())):
                 code.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))

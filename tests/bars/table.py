@@ -1,7 +1,7 @@
-"""The bars: how much there may be of what makes the house hard to understand and slow.
+"""The bars: limits on counts that make triobot hard to understand or slow.
 
-This is the one table. `tests/test_bars.py` checks it. A commit that needs more raises a number here, and says
-why in its message; one that gets along with less lowers it.
+`tests/test_bars.py` checks this table. A commit that exceeds a limit raises the number here, and its message
+gives the reason. A commit that lowers a count also lowers the limit.
 """
 
 from __future__ import annotations
@@ -9,24 +9,23 @@ from __future__ import annotations
 from typing import Final
 
 MOST: Final = {
-    # Lines without docstrings, comments and what is blank. What a bot loads is what a reader of the core has
-    # before him: see `loading`.
+    # Lines without docstrings, comments and blank lines. `loading` finds the code that a bot loads.
     "code lines": 51_630,
     "code lines that a bot loads": 29_982,
     "code lines of conversations and engine": 11_689,
     "code lines of the largest class": 407,
     "methods of the class with most": 36,
-    # What the bot enters from the request to the settled write. See `ways`.
+    # From the event's request to the write that ends the event's work. See `ways`.
     "modules that an answer enters": 68,
     "classes that an answer enters": 64,
     "modules that an answer after a restart enters, up to a charge": 93,
     "classes that an answer after a restart enters, up to a charge": 85,
-    # In the loop's thread, Trio's and C's included. Neither the machine's speed nor its load changes the
-    # count; two counts of `ask` differ by one in a hundred. See `calls`.
+    # In the event loop's thread, with calls of Trio and of C functions. The count depends neither on the
+    # machine's speed nor on its load; two counts of `ask` differ by 1 %. See `calls`.
     "calls of an echo": 805,
     "calls of a turn of `ask`": 935,
-    # Files that reach one another by imports, those under TYPE_CHECKING included.
+    # Files that reach one another by imports, including imports under TYPE_CHECKING.
     "files in import circles": 0,
-    # Names that mean several classes; a leading underscore makes no other name.
+    # Names that several classes have; a leading underscore doesn't count.
     "class names used twice": 5,
 }

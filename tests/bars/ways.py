@@ -1,9 +1,8 @@
-"""The ways of an event through the bot: what runs from its request to the write that ends its work.
+"""The ways of an event through the bot: the code that runs from the event's request to its last write.
 
-A bot listens on a socket, stores into an SQLite file and talks to the emulated platform, which is in the
-same process and not counted. Ways are taken warm: an earlier chat has been through the first steps of each.
-Each is taken by several chats, since a write that has more to carry, or a connection that has to be opened,
-adds one or two modules.
+A bot listens on a socket, stores into an SQLite file and talks to the emulated platform, which is in the same
+process and not counted. Before the recording, another chat goes through the first steps of each way. Several
+chats then take each way, since a larger write or a new connection adds one or two modules.
 """
 
 from __future__ import annotations
@@ -118,7 +117,7 @@ async def _record(recorder: Recorder, names: Sequence[str], runs: int) -> dict[s
                     await first.says("yes")
                     await first.sees("Tea", within=_PATIENCE)
                     recorder.begin(timed=True)
-                    await recorder.wait_quiet()  # what a start does for others is not of this way
+                    await recorder.wait_quiet()  # a start's work for other chats isn't counted
                     recorder.begin()
                     await person.says("yes")
                     await person.sees("Tea", within=_PATIENCE)

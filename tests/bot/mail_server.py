@@ -1,4 +1,4 @@
-"""A mail server on this machine: TLS, a login, and mail from those only who have both."""
+"""A mail server on this machine, which accepts mail only over TLS and after a login."""
 
 from __future__ import annotations
 

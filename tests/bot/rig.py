@@ -1,4 +1,4 @@
-"""A bot without sockets: its platform is a function, its store is memory."""
+"""A bot without sockets: the platform is a function, and the store is in memory."""
 
 from __future__ import annotations
 

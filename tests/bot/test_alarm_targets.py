@@ -1,4 +1,4 @@
-"""Alarms reach people: each once, again by rule, and when it is over; whatever a target does."""
+"""Alarms reach people once, again by the rule, and at their end; a failing target delays no other target."""
 
 from __future__ import annotations
 
@@ -345,7 +345,7 @@ async def test_the_lines_of_the_page_mail_an_alarm(tmp_path: Path, monkeypatch: 
     assert "فارسی" in mail.get_content()
 
 
-# --- a chat, and the whole
+# --- a chat as a target, and the whole bot
 
 
 async def silent(chat: Chat) -> None:

@@ -1,4 +1,4 @@
-"""The alarm bell: once an hour a thing, until somebody has seen it, and never at anybody's cost."""
+"""The alarm bell: repeats each open alarm once an hour until an operator acknowledges it."""
 
 from __future__ import annotations
 

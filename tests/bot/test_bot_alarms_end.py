@@ -1,4 +1,4 @@
-"""An alarm that warns of a state ends by itself when the state is over; hours pass in no time."""
+"""An alarm about a state ends when the state is over. Virtual time passes in these tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from triobot.testing.virtual import VirtualWallClock
 
 MINUTE, HOUR = 60.0, 3600.0
 
-# Raised, noticed to be over, and a look behind that.
+# Enough time for an alarm to be raised and to end, with one further check.
 SOON = 11 * MINUTE
 
 

@@ -1,4 +1,4 @@
-"""What authors' code does to a whole bot: logging that fails, and what ends the process all the same."""
+"""Authors' code that harms a whole bot: logging that fails, and errors that end the process."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ async def test_a_cancellation_from_around_passes_and_one_from_elsewhere_does_not
     assert failure.kind == "Cancelled"
 
 
-# --- what ends a bot all the same
+# --- errors that end a bot
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Tasks beside the bot: they begin when its doors work, end before they close, and fail loudly."""
+"""Background tasks: they run only while the bot's methods work, and their errors stop the bot."""
 
 from __future__ import annotations
 

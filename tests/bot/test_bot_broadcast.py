@@ -1,4 +1,4 @@
-"""Broadcasts through a whole bot: the door, its audiences, and a stop in the middle."""
+"""Broadcasts through a whole bot: `Bot.broadcast`, its audiences, and a stop in the middle."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_a_generator_of_the_authors_is_closed_whatever_happens() -> None:
         assert (await over(bot, "a")).sent == 3
         while (await bot.broadcast("b").status()).state != "none":
             await trio.sleep(0.01)
-    assert closed == 2  # the second one was never begun
+    assert closed == 2  # the second generator was never started
 
 
 @pytest.mark.parametrize(("key", "content"), [("", "hello"), ("k", ""), ("a\nb", "hello"), ("k", object())])
@@ -229,7 +229,7 @@ async def test_a_stop_in_the_middle_goes_on_at_the_next_start(tmp_path: Path) ->
 
 
 async def test_an_operator_asks_the_running_bot(tmp_path: Path) -> None:
-    pytest.importorskip("triobot.http")  # no operator is answered without it
+    pytest.importorskip("triobot.http")  # without it, a bot has no operator socket
     chats = Chats()
     bot = quiet(chats, store=f"sqlite:{tmp_path / 'bot.db'}")
     answers: list[Any] = []
@@ -244,7 +244,7 @@ async def test_an_operator_asks_the_running_bot(tmp_path: Path) -> None:
         looks: list[dict[str, object]] = [{"ask": "broadcast.status", "key": "news"}]
         for question in [*looks, {"ask": "broadcast.stop", "key": "olds"}]:
             assert await ask_bot(bot.settings(), question, tell)
-    # Nobody runs any more: the store itself knows.
+    # The bot no longer runs, so the command reads the store.
     assert not await ask_bot(bot.settings(), {"ask": "broadcast.list"}, tell)
     assert answers[0]["broadcast"]["total"] == 2
     assert answers[1] == {"stopped": False}

@@ -1,4 +1,4 @@
-"""Doors that are not for conversations, and those that start what runs in one, through a whole bot."""
+"""The bot's methods for code outside of conversations, and starts and stops of conversations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of chats from outside, through a whole bot."""
+"""Code outside of conversations reads chats' values, through a whole bot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stop that lasts says which code it waits for: route and line, after the grace and each ten seconds."""
+"""A slow stop logs the route and line that it waits for, after the grace period and every ten seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bot's own code leaves unhandled is told to `on_error`, and to nobody else with its text."""
+"""`on_error` gets each unhandled error of a bot's code; logs and alarms don't contain the error's text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole bot over a real store file that may not grow: SQLite's own "disk is full"."""
+"""A whole bot with a real store file that can't grow: SQLite itself reports a full disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody leaves: that is nobody else's business."""
+"""People who leave a bot don't affect other people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a bot listens: a path, or https from files; and what contradicts itself."""
+"""Addresses at which a bot listens: a socket's path, or https with files; and contradictory settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole bot while the platform refuses, fails, or leads elsewhere; hours pass in no time."""
+"""A whole bot while the platform refuses, fails or redirects requests. Virtual time passes in these tests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Platform:
         self.hosts.add(request.url.host)
         fields = parse_qs((await request.aread()).decode("latin-1"))
         if request.url.path.endswith("/upload"):
-            # If this is refused, what is wrong is the token, and not a chat.
+            # A refused upload names no chat, so the token is wrong.
             await trio.sleep(0.01)
             said = self.answer(0, "", 1)
             return httpx.Response(said if said in (403, 500) else 200, content=b'{"path": "/1"}')
@@ -301,7 +301,7 @@ async def test_a_stop_waits_for_what_is_in_flight_while_others_wait_to_be_repeat
         await trio.sleep(20)
         await say(intake, 4, "0")
         await trio.testing.wait_all_tasks_blocked()
-    # The first was on its way; the second one waits for a conversation that goes on.
+    # The first text was under way. During the stop, the conversation continues, and sends the second text.
     assert platform.texts[4] == ["0 a", "0 b"]
 
 
@@ -394,7 +394,7 @@ async def test_events_that_are_not_routed_are_a_backlog(
     async def hear(alarm: Alarm) -> None:
         alarms.append(alarm)
 
-    # As if too many conversations were at work, whatever they do.
+    # The bot always counts as overloaded.
     monkeypatch.setattr(workload, "BUSY", -1)
     async with bot.running() as intake:
         await say(intake, 1, "0")

@@ -1,4 +1,4 @@
-"""What the user of a parked conversation was told is known to the next process."""
+"""The next process finds in the store which message a parked conversation's user got."""
 
 from __future__ import annotations
 

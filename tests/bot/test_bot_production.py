@@ -1,4 +1,4 @@
-"""What is there for development adds nothing to a bot in production: neither code to load nor a route."""
+"""A bot in production loads no development code, and has no route of the emulator."""
 
 from __future__ import annotations
 

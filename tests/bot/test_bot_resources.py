@@ -1,4 +1,4 @@
-"""Resources: open while the bot works, in order, and replaced for a run."""
+"""Resources: open in order while the bot works, and replaceable for one run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Bot.run` in an author's own script: what it raises is what its docstring says, and not a tree of it."""
+"""`Bot.run` in an author's script raises the documented errors themselves, not exception groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bot as a whole, run in every way that there is."""
+"""A whole bot, run in each possible way."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_a_stop_waits_for_what_is_being_said() -> None:
         assert await post(f"{address}/{SECRET}", 7, "hello") == 200
         await chats.entered.wait()
         bot.stop()
-        # Events are accepted until the very end, though nothing is dispatched any more.
+        # The bot accepts events until its end, but no longer dispatches them.
         assert await post(f"{address}/{SECRET}", 8, "late") == 200
         assert chats.gate is not None
         chats.gate.set()

@@ -1,4 +1,4 @@
-"""What a step needs of its bot while that comes to rest."""
+"""Steps still use the bot's methods while the bot stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A send that was answered 200 was taken, whatever the answer's body says."""
+"""A send with the answer 200 was accepted, whatever the answer's body contains."""
 
 from __future__ import annotations
 

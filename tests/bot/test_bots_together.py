@@ -1,4 +1,4 @@
-"""Several bots in one process: one listener, and each a store, a token and a path of its own."""
+"""Several bots in one process share a listener; each bot has its own store, token and path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A person looks at a conversation in a debugger: nobody complains meanwhile."""
+"""While a person debugs a conversation, the watchdog doesn't complain."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_the_watchdog_says_nothing_of_a_breakpoint(
 
     def sit_there() -> None:
         terminal.read()
-        for _ in range(40):  # in the time of ten complaints
+        for _ in range(40):  # so long that the watchdog would complain ten times
             assert looks.acquire(timeout=PATIENCE)
         terminal.write("p name")
         terminal.read()

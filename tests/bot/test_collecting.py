@@ -1,4 +1,4 @@
-"""A bot's own program collects rarely, and leaves the collector as it was."""
+"""A bot's program rarely collects garbage, and restores the collector's settings at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stored value that says nothing costs its own conversation, or the start is refused with its place."""
+"""A damaged value in the store ends only its own conversation, or the start is refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from triobot.filters import command, paid, text
 from triobot.store.schema import MIGRATIONS, run_migration
 
 NAME: Final = Key("name", str)
-# Two that are no text: bytes that none has, and a value of another type.
+# The first two values are no texts: invalid UTF-8, and a value of another type.
 GARBAGE: Final = [
     "CAST(x'22ff22' AS TEXT)",
     "x'ff'",

@@ -1,8 +1,8 @@
-"""The table of faults: each is made, and its alarms are these, with these words, and no others.
+"""A table of faults: a test causes each fault, and the bot raises exactly the listed alarms.
 
-What needs a disk or a process is in other files: a full disk in ``test_bot_full_disk`` and
+Faults of disks and processes are tested in other files: a full disk in ``test_bot_full_disk`` and
 ``test_processes_full_disk``, a process that dies again and again in ``test_processes_fatal``. A damaged store
-ends with a line and no alarm: ``test_store_sqlite``.
+ends the start with a line, without an alarm (``test_store_sqlite``).
 """
 
 from __future__ import annotations

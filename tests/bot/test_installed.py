@@ -1,4 +1,4 @@
-"""Routes and widgets of other packages, by their entry points."""
+"""Routes and widgets that other packages register by entry points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a bot knows the key of what code starts and signals."""
+"""How long a bot stores the keys of starts and signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may not begin while it isn't certain that the process has its store."""
+"""Requests and steps don't begin while the process may have lost its store."""
 
 from __future__ import annotations
 

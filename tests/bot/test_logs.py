@@ -1,4 +1,4 @@
-"""Log lines for programs: whose each is, and nothing of what people wrote."""
+"""Log lines in JSON: each line names its bot and conversation, and none contains people's texts."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ async def test_two_bots_in_one_process_are_told_apart(tmp_path: Path, lines: Lin
 
         bot.aside(message().where(picky))(
             aside
-        )  # asked in the task of the listener, before the event is stored
+        )  # runs in the task of the listener, before the event is stored
         pairs.append((bot, given))
 
     async def together(*, task_status: trio.TaskStatus[list[str]]) -> None:

@@ -1,4 +1,4 @@
-"""The owner's limit holds for the whole bot."""
+"""The rate limit that the owner sets holds for the whole bot."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ async def test_no_more_requests_a_second_than_the_owner_says(
         async with trio.open_nursery() as nursery:
             for number in range(PEOPLE):
                 nursery.start_soon(meet, number)
-    # In each second so many, and one at its beginning.
+    # At most `RATE` people get an answer in each second, and one more person at the beginning.
     for at, seconds in enumerate(sorted(heard)):
         assert at < RATE * seconds + 1 + 1e-6
-    # Nobody waits for longer than the limit asks for.
+    # No person waits longer than the limit requires.
     assert max(heard) <= PEOPLE / RATE
 
 

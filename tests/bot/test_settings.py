@@ -1,4 +1,4 @@
-"""Settings: where they come from, and what is said when they are wrong."""
+"""The sources of settings, and the errors for wrong settings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The stock lane: hypercorn, Quart's routes, the dispatcher's channel and nursery, the sender, httpx.
 
-Each is really passed, and nothing of our own listener is loaded.
+Each event passes all of these layers, and triobot's own listener isn't loaded.
 """
 
 from __future__ import annotations

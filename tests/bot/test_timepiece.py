@@ -1,4 +1,4 @@
-"""The one clock of a running bot, which knows when it was set."""
+"""The clock of a running bot, which detects changes of the machine's time of day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces by OpenTelemetry's API, seen by its SDK."""
+"""Traces that a bot makes with OpenTelemetry's API, recorded by OpenTelemetry's SDK."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def test_a_trace_goes_from_the_webhook_to_the_platform(tmp_path: Path, see
         await chats.wait_for(CHAT, "What?", "Which size?")
         (turn,) = await seen.wait_for("turn")
         (webhook,), (accept,) = seen.named("webhook"), seen.named("accept")
-        # All in the conversation's own trace: it is the event that begins it.
+        # All spans are in one trace, since this event begins the conversation.
         assert len({trace_of(span) for span in seen.all()}) == 1
         assert parent_of(accept) == id_of(webhook)
         assert webhook.kind is SpanKind.SERVER
@@ -175,7 +175,7 @@ async def test_a_trace_outlives_the_program(tmp_path: Path, seen: Seen) -> None:
                 await trio.sleep(0.01)
         mine = [span for span in seen.all() if trace_of(span) == trace_of(before)]
         assert {"step", "send", "request"} <= {span.name.partition(" ")[0] for span in mine}
-        # Nothing that was done before is done, or told, again.
+        # No earlier operation is repeated or traced again.
         assert len(seen.named("send sendMessage")) == 2
     linked = {
         link.context.trace_id for span in seen.named("turn") + seen.named("replay") for link in span.links

@@ -1,4 +1,4 @@
-"""A loop that stands still is told of, with the line; and systemd hears that it doesn't, from one voice."""
+"""The watchdog logs the line at which the loop is stuck, and one task sends systemd signs of life."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ def stand_still(told: Told) -> None:
 async def test_the_line_at_which_the_loop_stands_still_is_named(
     told: Told, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told.words = HERE  # a busy machine may have kept the loop somewhere else before
+    told.words = HERE  # on a busy machine, the loop may have been stuck elsewhere before
     async with watched_loop(still_after=0.04):
         stand_still(told)
         with trio.fail_after(PATIENCE):
-            while "goes on" not in caplog.text:  # a log is what we wait for
+            while "goes on" not in caplog.text:  # the log is the test's only sign
                 await trio.sleep(0.01)
     assert re.search(rf"the code at .*{HERE}:\d+ neither returns nor awaits", caplog.text)
 
@@ -85,7 +85,7 @@ async def test_a_line_that_awaits_is_not_accused(told: Told, caplog: pytest.LogC
     async with watched_loop(still_after=0.5):
         await theirs["stand"](told.said.wait)
         with trio.fail_after(PATIENCE):
-            while not caplog.text:  # the other handler has the line a moment later
+            while not caplog.text:  # this handler gets the line a moment later
                 await trio.sleep(0.01)
     assert "none of the bot's own code is at work" in caplog.text
     assert HERE not in caplog.text
@@ -125,7 +125,7 @@ async def test_a_loop_at_rest_is_not_woken(caplog: pytest.LogCaptureFixture) -> 
         await trio.sleep(0)
         trio.lowlevel.add_instrument(counting := Woken())
         try:
-            await trio.sleep(0.2)  # at rest by the real clock, which is the point
+            await trio.sleep(0.2)  # the loop must rest in real time
         finally:
             trio.lowlevel.remove_instrument(counting)
     assert woken <= 3
@@ -256,7 +256,7 @@ async def test_a_loop_is_watched_until_the_last_bot_is_gone() -> None:
         assert watches() == before + 1
         over.set()
     with trio.fail_after(PATIENCE):
-        while watches() > before:  # its thread looks up now and then
+        while watches() > before:  # the watchdog's thread checks only now and then
             await trio.sleep(0.01)
 
 

@@ -1,11 +1,11 @@
-"""Random conversations through the whole bot, killed: ``python -m tests.chaos.fuzz --seeds 1000``.
+"""Runs random conversations through a whole bot that is killed: ``python -m tests.chaos.fuzz --seeds 1000``.
 
-Dispatcher, mailbox, journal, store, outbox, payments, platform: nothing is left out. Three modes. *equal*:
-what people see must be what they see without a kill, but for messages that came twice. *wild*: people
-interrupt, leave, pay and come back in the same instant, and the process dies at any moment; then two runs may
-differ, but no operation has two texts, nothing is repeated more often than it died, no alarm is rung,
-everything accepted is handled, whatever was captured was given, and nobody is locked out. *every*: the same,
-and the programs have everything that an author's code can call.
+A run uses all parts of the bot: dispatcher, mailbox, journal, store, outbox and payments. There are three
+modes. *equal*: people must see the same messages as without a kill, except for repetitions. *wild*: people
+interrupt, leave, pay and come back in the same instant, and the process dies at any moment. Then two runs may
+differ. But no operation has two texts, no message is repeated more often than the process died, no alarm is
+raised, every accepted event is handled, the goods of each captured payment are given, and no person is locked
+out. *every*: like *wild*, and the programs make all calls that an author's code can make.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from .talks import Ping, make_bot
 
 try:
     from triobot.conversations.early import EarlyDoor
-except ModuleNotFoundError:  # it can be deleted
+except ModuleNotFoundError:  # the module can be deleted
     EarlyDoor = None  # type: ignore[assignment,misc]
 
 Act: TypeAlias = str
@@ -128,7 +128,7 @@ def bursts_of(seed: int, *, wild: bool) -> Sequence[Burst]:
             acts = ["ping"]
         elif special < 0.55:
             acts = ["Yes"]
-        # In the wild, at times after very little: in the middle of what came before.
+        # In the wild mode, some pauses are so short that the bot still handles the previous acts.
         pause = r.randrange(1, 3_000_000) / 1000
         found.append((r.choice((0, 0.001, 1, pause)) if wild else pause, acts))
     return found
@@ -168,7 +168,7 @@ class Deaths:
         self._at = [kill for kill in kills if kill.write is not None]
         self._late = list(late)
         self.go_on_by(together)
-        # Until then what comes is kept for those who route: all that comes in this moment has come.
+        # Events of one moment are kept until this time, and are then given to the chats together.
         self._looked_at = self._kept_at = -1.0
         self._died = trio.Event()
         self._stops = False
@@ -187,13 +187,13 @@ class Deaths:
         self.since += not mortal.dead
         kill = self._at.pop(0) if now else None
         if kill is not None and not kill.stops:
-            self.kills += 1  # here: it may die in the middle of a stop
+            self.kills += 1  # counted here, since the process may die during a stop
         if kill is not None and not (kill.durable or kill.stops):
             mortal.die()
         try:
             yield
         finally:
-            # Also where a write of a dead process is refused: an event that was taken before it was stored.
+            # Also if a dead process's write is refused: a conversation may get an event before the store.
             if kill is not None:
                 self._stops = kill.stops
                 if not kill.stops:
@@ -213,7 +213,7 @@ class Deaths:
         passed_on = CrashableStore.__getattr__
 
         async def late_take(process: DrivenProcess, body: Body) -> int | None:
-            # Before the process has seen it: an event may be taken before it is stored.
+            # The delay comes first, because a conversation may get an event before the store.
             late = deaths._late.pop(0) - trio.current_time() if deaths._late and _counts(body) else 0
             if late > 0:
                 await trio.sleep(late)
@@ -301,7 +301,7 @@ class Deaths:
                 await self._died.wait()
                 self._died = trio.Event()
                 self.since = 0
-                # Not awaited: one that dies in the middle of a stop is gone at once.
+                # Not awaited, because a process may die in the middle of its stop.
                 nursery.start_soon(world.restarts if self._stops else world.crashes)
 
     async def kill(self, world: DrivenWorld) -> None:
@@ -334,7 +334,7 @@ async def live(
     deaths = Deaths(kills, late, together)
     problems, before = list[str](), list[int]()
     with deaths.watching(), ExitStack() as chances:
-        # The platform must not give up what it posts: that would be its loss, and not the bot's.
+        # The platform repeats each post often, so that no event is lost by the platform's fault.
         async with drive(bot, attempts=100) as world, trio.open_nursery() as nursery:
             person = world.user("Sara", wallet=10**9)
             nursery.start_soon(deaths.bring_back, world)
@@ -364,7 +364,7 @@ async def live(
 
 
 def _expected(kind: str) -> bool:
-    # Whoever has left can be told nothing, and where nobody else is, that looks like a refused token.
+    # If the only person has left, every send is refused, as with a wrong token.
     return kind in ("button_still_live", "outbox_held")
 
 
@@ -552,20 +552,21 @@ def check(
         return str(problems)
     if wild or (wrong := compare(calm, shaken)) is None:
         return None
-    # A kill may bring about what chance or a slow platform could have brought about as well.
+    # A kill may have an effect that chance or a slow platform could also have.
     others, by_branch, nearest = [calm], False, _Chance(shuffle)
     for number in range(5 * OTHERS):
-        # An event that a dying process refused is posted again a second later, when others may wait for it.
+        # An event that a dying process refused is posted again a second later, when other branches may wait.
         late = number % 2 == 0
         came = (shaken.came, shaken.came, shaken.given_out)[number // 2 % 3] if late else ()
         if number < OTHERS:
             chance = _Chance(shuffle + number, number if number // 2 % 3 else None)
         else:
-            # Several chances must come together: what the nearest run has right stays, and the rest is anew.
+            # The result may need several chances. So keep the matching beginning of the nearest run, and draw
+            # the rest again.
             chance = nearest.from_burst(number)
         others.append(lived((), chance.shuffle, came, together=chance.together, anew=chance.anew))
-        # What branches do at once has no order where Trio's scheduler, which has none, decides it; and where
-        # an event came late, it does something else at once.
+        # Trio's scheduler has no fixed order for branches that act at once. If an event came late, other acts
+        # may happen at once. In both cases, compare each branch by itself.
         apart = _later(calm, shaken) if late else compare(calm, others[-1]) is not None
         by_branch = by_branch or apart
         if any(compare(other, shaken, by_branch=by_branch) is None for other in others):
@@ -586,7 +587,7 @@ class _Chance:
     agrees: int = 0
 
     def from_burst(self, number: int) -> _Chance:
-        # Where two runs part may show a little later than it is.
+        # A difference of two runs may show a little later than its cause.
         burst = random.Random(number).randint(max(0, self.agrees - 2), self.agrees)
         kept = {place: seed for place, seed in self.anew.items() if place < burst}
         return attrs.evolve(self, anew={**kept, burst: number})

@@ -1,21 +1,21 @@
-"""Every kind of block in every other, killed and stopped: ``python -m tests.chaos.nested --seeds 10000``.
+"""Kills and stops a bot in every nesting of blocks: ``python -m tests.chaos.nested --seeds 10000``.
 
-A program is what an author might write, and some things that no author would: blocks that end by an event, a
-deadline, a time of day, or each other's `cancel`, in shields, nurseries and one another, with events and
-channels between branches. Six kinds of conversations come and go in one chat. Each program is run once
-undisturbed, and then again and again with its process killed, or stopped as a deploy does, at some write of
-its store. What each branch says must be the same each time, but for messages that came twice; nothing hangs,
-no alarm is rung, and what waits in the inbox at the end is what waited there.
+A program has blocks that an author might write, and some that no author would write. The blocks end by an
+event, a deadline, a time of day, or another block's `cancel`. Blocks are in shields, in nurseries and in each
+other, with events and channels between branches. Six kinds of conversations begin and end in one chat. Each
+program runs once undisturbed. In the further runs, the process is killed, or stopped as by a deploy, at some
+write of the store. Each branch must send the same texts in each run, except for repetitions. No run may hang
+or raise an alarm, and the same events must wait in the inbox at the end.
 
-So that two runs can be compared at all, little hangs on who is faster: people speak at whole rounds of
-time, timers end in between, and work that a step waits for goes on whether the bot lives or not. Only of what
-is said at once the bot may have answered one before the next one comes, or not, and a stop or a kill changes
-which. So what a disturbed run says must be what *some* undisturbed run says in which people, steps or the
-platform are a little slower.
+Speed has little influence on the texts, so that two runs can be compared: people write at the beginning of
+each round, timers end between two rounds, and the work of steps goes on while the bot is down. But if people
+send several messages at once, the bot may answer one before the next one comes, and a stop or a kill may
+change this. So a disturbed run must equal *some* undisturbed run, in which people, steps or the platform are
+a little slower.
 
-And of what two conversations of the chat were about to say when the process died, either may be said first
-afterwards: they come back one after the other. So may be the answers, and whoever heard its own last has the
-newer wait. What undisturbed runs may do of that kind is said in `_in_turn`, and it is no more.
+Two conversations of the chat may be about to send when the process dies. Afterwards they are revived one
+after the other, so either may send first, or get an answer first. The conversation that continues last has
+the newer wait. `_in_turn` lets undisturbed runs do the same, and nothing more.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Maker:
     def node(self, depth: int) -> Node:
         self.count += 1
         number, r = self.count, self.random
-        # Timers end between two rounds, each at a time of its own.
+        # Each timer ends between two rounds, at a different time.
         seconds = ROUND * r.choice((0, 0, 1, 2)) + 60 + 3 * (number % 80)
         if depth <= 0 or r.random() < 0.45:
             return (r.choice(LEAVES), number, seconds, r.choice(LETTERS))
@@ -290,7 +290,7 @@ def make_bot(program: Program, steps: Sequence[float] = ()) -> Bot:
     bot, jobs, bodies = Bot(), Jobs([*steps]), program.bodies
 
     async def talk(chat: Chat[Any], name: str) -> None:
-        # Each run of a route has words of its own: those that started it.
+        # The texts of a run begin with the words that started the run, and so differ from other runs' texts.
         event: Any = chat.event
         branch = Branch(Talk(chat, f"{name} {getattr(event, 'rest', getattr(event, 'content', ''))} ", jobs))
         await branch.say(f"after {chat.interrupted}")
@@ -516,7 +516,7 @@ def _paces(seed: int, program: Program, shaken: Seen) -> Iterator[Pace]:
     acts = sum(map(len, program.acts))
     presses = sum(act == PRESS for together in program.acts for act in together)
     if len(shaken.came) == acts - presses + 1:
-        # Of what is said at once a part may have been refused, and come later; or waited for a start.
+        # Of events at the same time, some may have been refused and posted again, or have waited for a start.
         for came in (shaken.came, shaken.given_out):
             yield from (Pace(came), Pace(came, said=shaken.said))
     r = random.Random(f"paces {seed}")
@@ -524,11 +524,11 @@ def _paces(seed: int, program: Program, shaken: Seen) -> Iterator[Pace]:
         share = r.random()
         pauses = [r.choice((0.004, 0.007, 0.01, 0.03)) if r.random() < share else 0.002 for _ in range(acts)]
         yield Pace(pauses=pauses, latency=(0.005, 0.001, 0.02)[number % 3])
-    # A branch has spoken, or not, before another branch's step ends and cancels it.
+    # A branch may or may not have sent a text before another branch's step ends and cancels it.
     for number in range(SLOWER):
         steps = [r.choice((0, 0.002, 0.03)) if number else 0.03 for _ in range(STEPS)]
         yield from (Pace(steps=steps), Pace(said=shaken.said, steps=steps))
-    # What an event cuts short has reached the platform, or not.
+    # A send that an event cancels has reached the platform, or has not.
     yield from (Pace(refused=number) for number in range(1, len(shaken.said) + SLOWER))
 
 

@@ -1,4 +1,4 @@
-"""Random conversations as an author would write them, through `Chat`, and what people do to them."""
+"""Random conversations as an author would write them with `Chat`, and random acts of people."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ BLOCKS: Final = (
     "shield",
     "event",
 )
-# Only where nothing is compared word by word: their outcome hangs on who was faster.
+# Only for runs whose texts aren't compared, because these outcomes depend on which task is faster.
 WILD_LEAVES: Final = ("drain", "charge", "charge", "continue", "continue", "start", "stop")
 
 
@@ -77,7 +77,7 @@ class Maker:
     def __init__(self, seed: str, *, wild: bool, every: bool = False) -> None:
         self.random = random.Random(seed)
         self.leaves = LEAVES + WILD_LEAVES if wild else LEAVES
-        # Not among the others: what a seed gives stays what it was.
+        # A separate list, so that each seed still gives the same program.
         self.every = sorted(OPERATIONS) if every else ()
         self.count = 0
 
@@ -226,7 +226,7 @@ class _Branch:
             case ("charge", _, seconds, _):
                 await self.charge(seconds)
             case ("continue", *_):
-                # Inside a nursery it is a mistake that is refused.
+                # Inside a nursery, triobot refuses `continue_as` as an author's mistake.
                 if self.talk.goes_on is not None and not (self.path or self.nurseries):
                     await self.talk.goes_on()
             case ("start", *_):

@@ -1,4 +1,4 @@
-"""Random conversations through the whole bot, killed; many more by ``python -m tests.chaos.fuzz``."""
+"""Random conversations through a whole bot that is killed. Many more runs: ``python -m tests.chaos.fuzz``."""
 
 from __future__ import annotations
 

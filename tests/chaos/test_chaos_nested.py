@@ -1,4 +1,4 @@
-"""Every kind of block in every other, killed and stopped; many more by ``python -m tests.chaos.nested``."""
+"""Kills and stops in every nesting of blocks. Many more runs: ``python -m tests.chaos.nested``."""
 
 from __future__ import annotations
 

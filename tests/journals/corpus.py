@@ -1,8 +1,7 @@
-"""What the corpus is made of: scenes, each with all that went in and out of a bot while it was played.
+"""The corpus: scenes, each with all inputs and outputs of a bot during the scene.
 
-A file holds what one release recorded. It begins with the schema of the store, what was in the store before
-anybody said anything, and digests of the bot's code. Then comes scene after scene, and in each one what
-happened, in order:
+A file has the records of one release. The file begins with the store's schema, the store's rows before the
+first message, and digests of the bot's code. Then come the scenes, each as a list in the order of time:
 
 ```
 == ask_number, 1 refused    a scene
@@ -19,8 +18,8 @@ J 7000001 4 1                 a row of a journal: its conversation, its place, s
 j 7000001 5 1                 such a row, gone in the same transaction
 ```
 
-A number of the inbox, and so of a conversation, is above `NUMBERS`, and nothing else is: what goes on after a
-cut gives others.
+Numbers of the inbox, which are also conversations' numbers, are above `NUMBERS`, and no other numbers are. A
+run after a cut gives other numbers, so a comparison must recognize them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Takes a store as a release left it behind one transaction, and has today's bot go on from there.
+"""Continues with today's bot from a store as a release left it after a transaction.
 
-The platform is the record: each event comes when it came, and each request gets the answer that it got. What
-a kill changes by itself is no difference: a request that was under way is made once more, what only decorates
-a chat may be missing, and the ledger asks at other times. Nor is what has gone a new way behind
-``run.patched("triobot.NAME")``: of that it is only asked that nothing is parked, and nothing fails.
+The record plays the platform: each event comes at its recorded time, and each request gets its recorded
+answer. Three effects of any kill don't count as differences: a request under way is repeated, a decoration of
+a chat may be missing, and the ledger asks at other times. A run that has taken a new way at
+``run.patched("triobot.NAME")`` may differ, but must not be parked or fail.
 """
 
 from __future__ import annotations
@@ -288,13 +288,13 @@ def _same_record(was: str, now: str) -> bool:
     one, other = corpus.without_sites(json.loads(was)), corpus.without_sites(json.loads(now))
     match one, other:
         case ["O", _, _, str() as key, _], ["O", *_] if key.startswith("doubt "):
-            one, other = one[:4], other[:4]  # the question may be on the screen twice
+            one, other = one[:4], other[:4]  # the user may see the question twice
         case ["O", _, _, str() as key, _], ["O", *_] if key.startswith("live "):
-            one, other = one[:4], other[:4]  # a step that was over shows nothing again
+            one, other = one[:4], other[:4]  # a finished step shows its text only once
         case ["S", *_, [*_, str()], _, _], ["S", *_, [*_, None], _, _]:
-            one[3][-1] = None  # what it has interrupted was over before the kill
+            one[3][-1] = None  # the interrupted conversation ended before the kill
         case ["D", _, _, "start" | "stop" | "broadcast", _, True], ["D", _, _, _, _, False]:
-            one, other = one[:5], other[:5]  # what was cut had been done
+            one, other = one[:5], other[:5]  # the interrupted operation was already done
         case _:
             pass
     return _alike(one, other)

@@ -1,8 +1,8 @@
-"""Plays scenes on the emulated platform, and writes down all that went in and out of the bot.
+"""Plays scenes on the emulated platform, and records all inputs and outputs of the bot.
 
-``python -m tests.journals.record`` adds the scenes that the corpus of this version has not got, and leaves
-those that it has; where the store's tables have changed since, in a further file. Names of scenes behind it
-have these recorded anew; that breaks their journals.
+``python -m tests.journals.record`` adds the scenes that this version's corpus lacks, and leaves the others.
+If the store's tables have changed, the new scenes are in a further file. ``python -m tests.journals.record
+NAME...`` records these scenes again, and so replaces their journals.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ async def fields_of(request: httpx.Request) -> dict[str, str]:
     return dict(parse_qsl(body.decode(), keep_blank_values=True))
 
 
-# --- which operations are used
+# --- the operations that scenes use
 
 
 @contextmanager

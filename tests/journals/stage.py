@@ -1,4 +1,4 @@
-"""Runs a bot's process for the corpus, without chance: a conversation draws what it drew before."""
+"""Runs a bot's process for the corpus, without chance: random draws are the same in every run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def new_process(
             base_url=f"http://{AUTHORITY}",
             webhook_secret="secret-of-the-recorded-bot",
             store="memory:",
-            # What ends is kept, so its last records can be seen.
+            # Ended conversations are kept, so that their last records can be read.
             keep_ended=1,
         ),
         clock=VirtualWallClock(BEGAN + at),
@@ -96,9 +96,9 @@ def no_chance(seed: int = 0) -> Generator[None]:
         for module in (early_module, conversation_module, blocks_module):
             patched.enter_context(patch.object(module, "open_run", open_run))
         patched.enter_context(patch.object(Cashier, "number", number))
-        # It is always the same one, and takes longer than the rest of a start.
+        # The table is always the same, and takes longer to build than the rest of a start.
         patched.enter_context(patch("triobot.runtime.bot.table_of", _table_of))
-        # In which order Trio runs what is ready.
+        # The seed fixes the order in which Trio runs ready tasks.
         patched.enter_context(patch("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True))
         patched.enter_context(patch("trio._core._run._r", random.Random(seed)))
         yield

@@ -1,6 +1,6 @@
-"""The runtime's own operations are a format: what a release recorded goes on under the code of today.
+"""The runtime's operations are a format: today's code continues the journals of each release.
 
-Where a test here fails, an operation does another thing than before; CONTRIBUTING, *The operations are a
+If a test fails here, an operation behaves differently from before; CONTRIBUTING, *The operations are a
 format*, says what to do.
 """
 
@@ -46,7 +46,7 @@ def test_each_operation_has_a_place_in_the_corpus() -> None:
     wanted = {f"Chat.ask({kind.__name__})" for kind in (*SHARED, int, float)}
     for name, (_, _, call) in record.operations_of_classes().items():
         wanted |= {name, *record.arguments_of(name, call).values()}
-    wanted.remove("Broadcast.gone")  # it is none inside a conversation
+    wanted.remove("Broadcast.gone")  # not usable inside a conversation
     missing = wanted - {used for _, take in TAKES for used in take.uses}
     assert not missing, (
         f"no journal has {', '.join(sorted(missing))}: add a scene to tests/journals/operations.py, and run"
