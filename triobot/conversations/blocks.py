@@ -137,9 +137,7 @@ class Scope(Generic[E_co]):
         if conversation.dead:
             return  # an evicted conversation's event is still in the inbox
         if self._scope.event is None:
-            taken, watch.taken = watch.taken, None
-            if taken is not None and operations.run.withdraw(taken[0].seq):
-                operations.actor.give_back(conversation, taken[0], jumps=True)
+            operations.actor.free(conversation, watch)
             return
         event, _, _, (value,) = cast("tuple[Event, int, int, tuple[object]]", self._scope.event)
         self._event = cast("E_co", value)

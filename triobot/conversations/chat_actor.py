@@ -267,6 +267,9 @@ class ChatActor:
             return  # on replay, the journal decides which event the wait or block takes
         if self.mailbox.shown is not None:
             self._show(conversation, taker)
+        for watch in conversation.seat.watches:
+            if watch.cut():
+                self.free(conversation, watch)
         if self.mailbox.waiting and not _cancelled():
             for delivery in self.mailbox.waiting:
                 if not taker.open:
@@ -277,6 +280,15 @@ class ChatActor:
                     self._act(decision, delivery)
         if self.mailbox.behind:
             self.calls.room(self)
+
+    def free(self, conversation: Conversation, watch: Watch) -> None:
+        """Route the event that a block took again, unless a record names the event.
+
+        The block ends for another reason, perhaps much later: a shield inside the block may delay the end.
+        """
+        taken, watch.taken = watch.taken, None
+        if taken is not None and conversation.run is not None and conversation.run.withdraw(taken[0].seq):
+            self.give_back(conversation, taken[0], jumps=True)
 
     def bring_queued(self, conversation: Conversation) -> set[int]:
         """Deliver a conversation's queued events to the run, for `Chat.drain`. Return these events' rows."""

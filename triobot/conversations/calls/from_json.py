@@ -49,8 +49,7 @@ def read_start(table: Table, name: str, text: str) -> tuple[Route, tuple[object,
         _made(hint, value, f"argument {number}")
         for number, (hint, value) in enumerate(zip([*hints, *[object] * len(given)], given, strict=False), 1)
     ]
-    who = f"start {route_name(route.handler)}"
-    return table.route_of(route.handler, tuple(args), who), tuple(args)
+    return table.route_of(route.handler, tuple(args), f"start {route_name(route.handler)}"), tuple(args)
 
 
 def _loaded(text: str) -> object:

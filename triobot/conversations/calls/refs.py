@@ -116,10 +116,9 @@ class Door:
             own_chat = self._facts_in(chat_id) is not None
             return await start(value=value, sender=sender, own=own_chat, also=also)
 
-        started = await self.effect(OperationKind.START, body)
-        # `started` is False if the store already had a call with this deduplication key. Without an author's
+        # The result is False if the store already had a call with this deduplication key. Without an author's
         # key, only an earlier try of this operation can have stored such a call.
-        return started or key is None
+        return await self.effect(OperationKind.START, body) or key is None
 
     async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:
         shared, facts = self.shared(), self._facts_in(chat_id)

@@ -103,8 +103,7 @@ def decode_key(kind: type[V], text: str) -> V | None:
 def _read(kind: type[Any], text: str) -> object | None:
     sort, rest = text[:1], text[1:]
     if issubclass(kind, enum.Enum):
-        name = rest.removeprefix(f"{kind.__name__}.")
-        return kind.__members__.get(name) if sort == "e" else None
+        return kind.__members__.get(rest.removeprefix(f"{kind.__name__}.")) if sort == "e" else None
     if kind in _SORTS:
         number = int(rest) if sort in ("t", "i", "p") else None
         part = number == 1 if kind is bool else rest if number is None else number

@@ -185,8 +185,7 @@ class Filter(Generic[E_co]):
         def see(event: Event, setting: Setting) -> Event | None:
             return event if self.see(event, setting) is None else None
 
-        kinds = any_of(("~", self.kinds))
-        return Filter(see, f"~{self.name}", kinds=kinds, asks_kept=self.asks_kept)
+        return Filter(see, f"~{self.name}", kinds=any_of(("~", self.kinds)), asks_kept=self.asks_kept)
 
 
 def check_filter(taken: object, who: str) -> None:
@@ -320,8 +319,7 @@ def command(*names: str) -> Filter[Command]:
         return found if found is not None and (not folded or found.name in folded) else None
 
     typed = any_of(*((Message, str, Command, f"/{name}") for name in folded))
-    kinds = typed or any_of((Message, str, Command))
-    return Filter(look, f"command({', '.join(names)})", kinds=kinds)
+    return Filter(look, f"command({', '.join(names)})", kinds=typed or any_of((Message, str, Command)))
 
 
 def _check_words(words: Sequence[object], who: str, what: str) -> None:
