@@ -64,8 +64,8 @@ CODES: Final = range(1000, 1007)
 class Acting:
     """The acts of one person in one chat, at one time. The default chat is the person's private chat.
 
-    Each act changes the world, and returns the events to post in order. An act that the app doesn't offer
-    raises `ImpossibleActError` and changes nothing.
+    Each act changes the world, and returns events; the caller posts these events in the same order. An act
+    that the app doesn't offer raises `ImpossibleActError` and changes nothing.
     """
 
     def __init__(self, world: World, user: User, now: int, chat: ChatId | None = None) -> None:
@@ -211,12 +211,12 @@ class Acting:
     ) -> Events:
         """Click a payment button, and confirm the payment.
 
-        Without `code`, the payment fails with 1003 if the ``ref_id`` belongs to another chat, or was paid
-        before and `Switches.pay_twice` is False. The payment fails with 1000 if the wallet has too little
-        money. Otherwise the payment succeeds.
+        Without `code`, the payment fails with 1003 for a ``ref_id`` of another chat. If `Switches.pay_twice`
+        is False, the payment also fails with 1003 for a ``ref_id`` that was paid before. The payment fails
+        with 1000 if the wallet has too little money. In all other cases, the payment succeeds.
 
         Args:
-            code: fail with this code, 1000 to 1006, regardless of the wallet.
+            code: code with which the payment fails, 1000 to 1006, regardless of the wallet.
             taken: whether the money leaves the wallet even though the payment fails with `code`, as if the
                 platform reported a success as a failure.
             amount: pay this amount instead of the button's amount.

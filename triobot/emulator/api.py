@@ -44,7 +44,7 @@ Answer = tuple[int, bytes]
 
 
 def operations_app(exchange: Exchange, token: str) -> AsgiApp:
-    """Return an ASGI application for all operations except uploads, for one bot's token.
+    """Return an ASGI application for all operations except uploads; a request needs the bot's `token`.
 
     This application has no router, because a router would slow down tests: a test sends several operations in
     each turn. `platform_blueprint` has the other HTTP routes.
@@ -106,7 +106,7 @@ class _Serving:
         self._call = call
 
     def look(self, fields: Fields, *, as_json: bool = False) -> Refusal | None:
-        """Record the request's liberties. Return a refusal of a liberty if the platform is strict."""
+        """Record the request's liberties. If the platform is strict, return a refusal of the first one."""
         world = self.exchange.world
         found = liberties(self.path, fields, world.uploads, as_json=as_json)
         self.exchange.note_liberties(self.path.strip("/"), found, self._call)
@@ -186,7 +186,7 @@ async def _upload(asked: _Serving) -> Answer:
     texts = cast("Fields", list(form.items(multi=True)))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
     texts += [(other, "") for other in files if other != name]
     try:
-        # An upload names no chat (gap 38). So its keyboards are checked, but shown nowhere.
+        # An upload names no chat (gap 38). So an upload's keyboards are checked, but shown nowhere.
         decode_keyboards(texts)
         if (refusal := asked.look([(name, part.filename or ""), *texts])) is not None:
             return asked.refuse(refusal)

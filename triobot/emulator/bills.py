@@ -1,7 +1,7 @@
-"""Requests for money: payment buttons, by ``ref_id``; invoices, by id (interface sections 2.3, 2.4, 3).
+"""Requests for money: payment buttons with a ``ref_id``, and invoices (interface sections 2.3, 2.4, 3).
 
 A bill is open until a person pays. Paid money belongs to the bot only after a verify has captured it. Money
-that isn't captured within an hour is refunded. Pure: `now` is an argument.
+that isn't captured within an hour is refunded. Pure: the time `now` is an argument.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Taking:
 
     @property
     def waits(self) -> bool:
-        """Whether the money is neither captured nor refunded."""
+        """Whether the money still waits for a capture or a refund."""
         return self.captured_at is None and self.refunded_at is None
 
 
@@ -61,8 +61,8 @@ class Bill:
     def state(self, now: int) -> BillState:
         """Return the bill's state.
 
-        A bill with a captured payment is ``captured``. Otherwise the newest payment decides; without payments
-        the bill is ``open`` or ``expired``.
+        A bill with a captured payment is ``captured``. If no payment is captured, the newest payment decides.
+        Without payments, the bill is ``open`` or ``expired``.
         """
         if any(taking.captured_at is not None for taking in self.takings):
             return "captured"
@@ -104,7 +104,7 @@ class Bills:
     def __init__(self) -> None:
         self._payments: dict[str, Bill] = {}
         self._invoices: dict[str, Bill] = {}
-        # In the order of payment, which is the order of refunds. So a check for due refunds is cheap.
+        # Payments, oldest first: refunds fall due in the same order, so a check for due refunds is cheap.
         self._paid: deque[tuple[Bill, Taking]] = deque()
 
     def __iter__(self) -> Iterator[Bill]:

@@ -29,8 +29,7 @@ _RASTER: Final = {
     rb"GIF8[79]a": "image/gif",
     rb"RIFF....WEBP": "image/webp",
 }
-# Sound and video files can't contain scripts either. A browser plays such a file only with the right media
-# type.
+# Sound and video files can't contain scripts. A browser plays such a file only with the right media type.
 PLAYED: Final = {
     rb"\x1aE\xdf\xa3": "video/webm",
     rb"OggS": "audio/ogg",
@@ -40,8 +39,8 @@ PLAYED: Final = {
     rb"....ftyp": "video/mp4",
 }
 
-# Images with more pixels are not decoded. Images of large cameras have about this many pixels. A small file
-# can declare far more pixels, and decoding them would exhaust the memory.
+# Maximum number of pixels of a decoded image, about the size of a large camera's images. A small file can
+# declare far more pixels, and decoding such an image would exhaust the memory.
 _MOST_PIXELS: Final = 60_000_000
 # A name with a line end would make an address that no HTTP route matches.
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -80,7 +79,7 @@ class Blobs:
     deleted.
 
     Args:
-        limit: size of the largest file.
+        limit: maximum size of a file, in bytes.
     """
 
     def __init__(self, folder: Path, *, limit: int) -> None:
@@ -140,7 +139,7 @@ class Measured:
     Attributes:
         size: width and height in pixels, after the rotation that the camera recorded. A huge image isn't
             rotated.
-        previews: file names of the resized images, by the largest allowed length of an edge.
+        previews: file names of the resized images, by the maximum length of an edge, in pixels.
     """
 
     size: tuple[int, int]
@@ -245,11 +244,11 @@ class UploadedFiles:
         return bool(head) or not ours or rest.partition("/")[0] in self.known
 
     def describes(self, descriptor: Descriptor) -> bool:
-        """Whether `descriptor` equals the descriptor that the platform returned for its file."""
+        """Whether `descriptor` equals the descriptor that the platform returned for the same file."""
         _, ours, rest = str(descriptor.fields["path"]).partition(f"{self.base_url}/files/")
         known = self.known.get(rest.partition("/")[0]) if ours else None
         return known is not None and known.fields == descriptor.fields
 
     def forget(self) -> None:
-        """Forget all files, as after a retention period. Later messages with these files are refused."""
+        """Delete all descriptors, as after a retention period. Later messages with them are refused."""
         self.known.clear()

@@ -29,7 +29,7 @@ HISTORY: Final = 5_000
 @final
 @guarded
 class ChatMessage:
-    """One message of a chat. An edit makes a new entry under the same id.
+    """One message of a chat. An edit replaces the message by a new object with the same id.
 
     Attributes:
         author: the person who wrote the message, or None for the bot.
@@ -159,8 +159,7 @@ class PlatformChat:
         return None
 
     def labels(self) -> Iterator[str]:
-        """Yield the labels that can be pressed: labels of keys, then labels of inline buttons, newest message
-        first."""
+        """Yield the labels of the keys, then of the visible inline buttons, newest message first."""
         rows = self.reply_keyboard.rows if self.reply_keyboard is not None else ()
         yield from (key.label for row in rows for key in row)
         yield from (button.text for entry in self.in_sight() for button in entry.buttons())
@@ -170,7 +169,7 @@ class PlatformChat:
         return None if self.reply_keyboard is None else pick.of(self.reply_keyboard.rows, _LABEL)
 
 
-# --- changes as people see them: a closed union; the world's log numbers the changes
+# --- the changes that people see in a chat: a closed union
 
 
 @final
@@ -186,7 +185,7 @@ class Shown:
 @final
 @guarded
 class Edited:
-    """A message changed: if `anew`, its content; otherwise only its keyboard, or the values of its form."""
+    """A message changed. `anew`: whether the content changed, not only the keyboard or the form's values."""
 
     kind: ClassVar[str] = "edit"
     chat_id: ChatId

@@ -39,7 +39,7 @@ appear.
 ``GET  address``                      whether a bot listens at the address of events
 ``GET  liberties``                    the bot's requests beyond the interface's promises: see `strictness`
 ``GET  calls``                        ``?before=&count=``: requests in both directions, with their bodies;
-                                      with ``before``, only those with lower numbers
+                                      with ``before``, only requests with lower numbers
 ``GET  history``                      ``?chat=&before=&count=``: a chat's messages, and the lines between
                                       the messages; with ``before``, only messages with lower ids
 ``GET  openapi``                      the control API as an OpenAPI 3.1 description
@@ -47,8 +47,8 @@ appear.
                                       `follower`; or as a WebSocket's texts, an empty text each second
 ====================================  ===================================================================
 
-All acts take ``chat`` (a group's id), and answer ``{"seq": number of the newest change, "events": [types
-posted]}``; the answer to a press also has ``callback_ids``. `triobot dev` adds the HTTP routes of
+All acts except ``top-up`` take ``chat``, a group's id. All acts answer ``{"seq": number of the newest change,
+"events": [types posted], "callback_ids": [ids of the presses]}``. `triobot dev` adds the HTTP routes of
 `triobot.studio.travel.routes`.
 """
 
@@ -98,7 +98,7 @@ _DIGITS: Final = 19
 LONGEST_WAIT: Final = 60
 _MOST_PRESSES: Final = 10
 _CHANGED: Final = ("type", "data", "chat_id", "from")
-# Keys that are allowed with each message, of any content.
+# Keys that are allowed in each request that sends a message, whatever the message's content.
 _SAID: Final = ("chat", *BESIDE)
 _PLACE: Final = ("row", "column", "nth")
 # Keys that determine the outcome of a payment.
@@ -134,7 +134,8 @@ REFUSALS: Final = tuple(_STATUS)
 
 @final
 class Asked:
-    """The keys of one request. Each method returns the value of a key; a wrong type raises `BadAskError`."""
+    """The keys of one request. A method with a `name` returns this key's value; a wrong type raises
+    `BadAskError`."""
 
     def __init__(self, values: Mapping[str, object]) -> None:
         self._values = values
@@ -155,7 +156,7 @@ class Asked:
         return cls(given)
 
     def only(self, names: Collection[str]) -> None:
-        """Raise `BadAskError` for unknown keys: a misspelt key would be ignored silently."""
+        """Raise `BadAskError` for unknown keys: otherwise a misspelt key would be ignored silently."""
         for name in self._values:
             if name not in names:
                 raise BadAskError(f"{name!r} is not known here; known are {', '.join(sorted(names))}")

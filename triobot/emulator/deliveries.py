@@ -28,9 +28,9 @@ class PostedEvent:
 
     Attributes:
         at: wall milliseconds at which the event was queued.
-        state: ``waiting`` until the delivery is settled; ``delivered`` if an attempt was answered 200 to 299,
-            or only 200 if the platform is strict; ``refused`` if the bot answered otherwise; ``lost`` if the
-            event never reached the bot.
+        state: ``waiting`` until the delivery is settled; ``delivered`` after an answer from 200 to 299 (only
+            200 if the platform is strict); ``refused`` after another answer below 500; ``lost`` without an
+            answer below 500.
         attempts: number of attempts; 0 for an event that a fault dropped.
         status: HTTP status of the last answer; None without an answer.
         again: number of the earlier delivery that this delivery repeats, at a person's request.
@@ -83,7 +83,7 @@ class Deliveries(Numbered[PostedEvent]):
             del self._settled[self.drop(next(iter(self._settled))).number]
 
     def get(self, number: int) -> PostedEvent | None:
-        """Return the delivery of this number; None for a dropped delivery."""
+        """Return the delivery of this number; None if the delivery is no longer kept."""
         return self.known.get(number)
 
     def settled(self) -> Sequence[PostedEvent]:

@@ -1,9 +1,9 @@
-"""The ASGI application in front of all others: refuses foreign requests, and carries out planned faults.
+"""The front ASGI application: refuses foreign requests, carries out planned faults, and calls the others.
 
-Any web page that a developer has open can post to a loopback port. A host name that resolves to 127.0.0.1
-makes such a request look like a request of the same origin. So `Host` is checked first, then `Origin`, then
-the control API's token. WebSockets get the same checks, since browsers don't apply CORS rules to WebSockets.
-No answer has a CORS header.
+Any web page that a developer has open can post to a loopback port. If the page's host name resolves to
+127.0.0.1, the browser considers the page's requests to be of the same origin. So `Host` is checked first,
+then `Origin`, then the control API's token. WebSockets get the same checks, since browsers don't apply CORS
+rules to WebSockets. No answer has a CORS header.
 
 A router accepts several spellings of a path, but the guard checks only one spelling. So the guard replaces
 the path by the checked spelling, and marks requests to the control API. The control API's HTTP routes serve
@@ -192,8 +192,7 @@ class _UnreadRest:
             self._over.set()
 
     async def _throw_away(self) -> None:
-        # The application may read the body at the same time. Then not `_drain` receives the body's end, but
-        # the application.
+        # The application may read the body at the same time, and receive the body's end instead of `_drain`.
         with trio.move_on_after(_LINGER):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_drain, self.receive)
@@ -233,7 +232,7 @@ async def send_json(send: Send, status: int, body: bytes) -> None:
 
 async def _cut(send: Send) -> None:
     # ASGI has no message that closes a connection. But a server closes the connection if an application stops
-    # in the middle of an answer, so the client receives a status line and then nothing. The status 502 means
+    # in the middle of an answer. The client receives a status line, and then nothing. The status 502 means
     # only that a gateway got no answer.
     headers = [(b"content-type", b"application/json"), (b"content-length", b"2")]
     await send({"type": "http.response.start", "status": 502, "headers": headers})

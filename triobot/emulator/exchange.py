@@ -33,7 +33,7 @@ _KEPT: Final = 1_000
 # The bytes of an upload aren't recorded: the file itself can be opened.
 _UNKEPT: Final = "multipart/form-data"
 CALL: Final = "triobot.call"
-"""Key in the ASGI scope of an operation's request: the request's `RecordedCall`."""
+"""Key of the request's `RecordedCall` in the ASGI scope of an operation's request."""
 _ANOTHER_ANSWER: Final = Liberty("status", "of an answer must be 200: no other is known to settle an event")
 
 
@@ -145,7 +145,7 @@ class Exchange:
         return answer
 
     def note_liberties(self, operation: str, taken: tuple[Liberty, ...], call: RecordedCall | None) -> None:
-        """Record the liberties of a request of the bot, or of the bot's answer to an event.
+        """Record the liberties of the bot's request, or of the bot's answer to an event.
 
         Args:
             operation: the request's operation, or the event's type.

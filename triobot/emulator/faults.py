@@ -1,9 +1,9 @@
 """Planned faults: in answers to operations, in the posting of events, and in accepting connections.
 
-Faults are frozen descriptions in a `FaultPlan`. The first fault that fits is used. A fault with `times` is
-removed after that number of uses.
+Faults are frozen descriptions in a `FaultPlan`. A request or event gets the first fault that fits. A fault
+with `times` is removed after that number of uses.
 
-`Switches` determine the emulated platform's behaviour where the interface is silent, or public clients
+`Switches` determine the emulated platform's behaviour where the interface is silent, or where public clients
 contradict the interface. Each default is the behaviour with the best evidence. A bot that works under every
 setting works on the real platform.
 """
@@ -64,9 +64,9 @@ class Switches:
         inquiry_sees_paid: whether an inquiry answers ``verified`` for paid money that isn't captured yet.
         pay_twice: whether a used ``ref_id`` may be paid again; if not, the payment fails with code 1003.
         paid_status: status word of a successful payCallback; no public client has recorded the real word.
-        unknown_ref_status: answer to verifying a payment that was never offered: 400, or 200 with ``error``.
+        unknown_ref_status: answer to a verify or an inquiry of an unknown bill: 400, or 200 with ``error``.
         unknown_chat_status: answer to sending to a chat that doesn't exist, or to a person who left.
-        verify_window: time after which paid money that wasn't captured is refunded (interface section 3).
+        verify_window: time after which uncaptured money is refunded (interface section 3).
         invoice_life: how long an invoice without its own expiry can be paid.
         edit_drops_keyboard: whether an edit without an inline keyboard removes the message's keyboard.
         edit_needs_data: whether an edit without ``data`` is refused, as the interface says.
@@ -124,7 +124,7 @@ class Fault:
     Attributes:
         operation: path of the operation, such as ``sendMessage``, or ``*`` for any.
         latency: seconds to wait before the operation, and before the other effects of this fault.
-        status: HTTP status of an error that is sent instead of performing the operation; None: no error.
+        status: HTTP status of an error; the operation isn't performed. None: no error.
         reason: text of the error.
         drop: ``before``: the connection breaks before the operation; ``after``: the operation is performed,
             and only the answer is lost. In both cases the client sees a broken connection. Over HTTP, the
@@ -251,7 +251,7 @@ class Outage:
         self._seconds = 0.0
 
     def begin(self, seconds: float) -> None:
-        """Request an outage of this length from now on; open connections are closed."""
+        """Request an outage that begins now and lasts `seconds`; open connections are closed."""
         self._seconds = seconds
         self._begin.set()
 

@@ -23,11 +23,12 @@ State and changes are JSON objects with the same keys, which a page merges:
 ``held``        the conversations that hold back new code; only if changed
 ==============  ====================================================================================
 
-A client with the control token gets these objects over a WebSocket, or as server-sent events. The page uses
-the WebSocket. A browser allows six connections to one host for all of its tabs together, and an endless
-answer occupies one connection. So the seventh tab would show nothing, and no tab could send requests.
-WebSockets have a separate limit, of hundreds. Server-sent events are for programs, and for ``curl -N``. The
-browser's own `EventSource` can't send a header, and a token in an address would end up in logs and histories.
+A client with the control token gets the objects over a WebSocket, or as server-sent events. The page uses the
+WebSocket. A browser allows six connections to one host for all of its tabs together, and an endless
+answer occupies one connection. With server-sent events, the seventh tab would show nothing, and no tab could
+send requests. WebSockets have a separate limit, of hundreds. Server-sent events are for programs, and for
+``curl -N``. The browser's own `EventSource` can't send a header, and a token in an address would end up in
+logs and histories.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ NEWEST_CALLS: Final = 400
 # changes a second, but a screen shows only sixty pictures a second.
 _TOGETHER: Final = 0.02
 # Longest time between two checks for changes, in seconds. Refunds fall due without an act, so a check can't
-# wait for an act. A page that receives nothing for longer considers the connection broken.
+# wait for an act. A page that receives nothing for six seconds considers the connection broken.
 _BEAT: Final = 1.0
 
 _NOTHING_BESIDE: Final[JsonObject] = {
@@ -110,7 +111,7 @@ class Follower:
         }
 
     def news(self) -> JsonObject | None:
-        """Return the changes since the last call, or None; the complete state if changes were dropped."""
+        """Return the changes since the last call, or None; the complete state if the log dropped changes."""
         now = self._exchange.clock.now()
         self._world.catch_up(now)
         changes = self._world.changes(self._seq)
@@ -125,7 +126,7 @@ class Follower:
         return {"now": now, **news} if news else None
 
     def _newcomers(self, news: JsonObject) -> None:
-        """Add new people and groups to `news`. The world's log contains no such additions."""
+        """Add new people and chats to `news`. The world's log doesn't contain these additions."""
         people, chats = list(self._world.people), list(self._world.chats())
         if len(people) > self._people:
             news["users"] = [view_user(user) for user in people]
@@ -144,7 +145,7 @@ class Follower:
             news["users"] = [view_user(user) for user in self._world.people]
 
     def _rest(self) -> JsonObject:
-        """Collect news outside the world: requests, faults, the clock, the bot's process."""
+        """Return the news that the world's log doesn't contain: requests, faults, the clock, the process."""
         exchange, news = self._exchange, JsonObject()
         if calls := exchange.traffic.since(self._calls):
             news["calls"] = [view_call(call) for call in calls]
@@ -162,7 +163,7 @@ class Follower:
         return news
 
     def _outside(self) -> JsonObject:
-        """Return the keys of the state without a history. After a change, a key's whole value is sent."""
+        """Return the parts of the state that have no history. A changed part is sent as a whole."""
         exchange, beside = self._exchange, self._exchange.beside
         return {
             "machine": {
@@ -230,7 +231,7 @@ def stream_blueprint(exchange: Exchange) -> Blueprint:
         async with trio.open_nursery() as nursery:
 
             async def hear() -> None:
-                # A page sends nothing here. But only a receiving task notices that the page has disconnected.
+                # A page sends nothing over the WebSocket, but only a receiving task notices a disconnect.
                 while True:
                     await websocket.receive()
 

@@ -43,8 +43,8 @@ const parts = {
 def script_of(*first: str) -> str:
     """Return the scripts `first`, and all scripts that they import, as one classic script.
 
-    The classic script runs `first` in order. Each script becomes a function that returns the script's
-    exports; ``load`` calls this function once for all importing scripts.
+    The classic script runs the scripts `first` in this order. Each script becomes a function that returns
+    the script's exports; ``load`` calls this function once for all importing scripts.
     """
     parts = dict[str, str]()
     for name in first:

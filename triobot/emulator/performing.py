@@ -208,7 +208,7 @@ def _inquire(world: World, operation: InquireInvoice | InquirePayment, now: int)
 def _bill(
     world: World, operation: VerifyInvoice | VerifyPayment | InquireInvoice | InquirePayment
 ) -> Bill | None:
-    """Return the bill; None for an unknown bill, unless the platform is set to refuse unknown bills."""
+    """Return the bill; `Switches.unknown_ref_status` decides whether an unknown bill is None or an error."""
     if not world.has_chat(operation.chat_id):
         raise _UnperformedError(invalid("chat_id"))
     if isinstance(operation, VerifyInvoice | InquireInvoice):

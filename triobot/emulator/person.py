@@ -104,7 +104,7 @@ class Seen:
         )
 
     def is_what(self, expected: Expected) -> bool:
-        """Whether the message equals the text, matches the pattern, or is of the class; None fits always."""
+        """Whether the message fits `expected`: a text, a pattern or a class of content; None fits always."""
         match expected:
             case None:
                 return True
@@ -127,7 +127,7 @@ _TYPES: Final[Mapping[type, str]] = {str: "text", Contact: "contact", Location: 
 
 
 def printable(text: str) -> str:
-    """Return a text without characters that a terminal would act on."""
+    """Return a text with unprintable characters escaped, since a terminal would interpret some of them."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
@@ -153,7 +153,7 @@ def act_of(content: Content) -> tuple[str, JsonObject]:
 
 @final
 class Person:
-    """A person in one chat with the bot; made by `DrivenWorld.user` or `App.user`."""
+    """A person in one chat with the bot; created by `DrivenWorld.user` or `App.user`."""
 
     def __init__(self, app: App, user: JsonObject, chat_id: ChatId, cursor: int) -> None:
         self._app = app
@@ -401,7 +401,7 @@ class Person:
         after: int = 0,
         newest: int = SHOWN,
     ) -> FoundT | None:
-        """Call `wanted` with the screen, now and after each change, until it returns a value.
+        """Call `wanted` with the screen, now and after each change, until `wanted` returns a value.
 
         Returns None after `within` seconds.
         """
@@ -438,7 +438,7 @@ class Person:
             left = deadline - trio.current_time()
             if left <= 0:
                 raise await self._not_seen(f"{refused}, within {within:g} s") from None
-            # The first call returns the current position at once. Later calls wait for the next change.
+            # The first `_look` returns the current position at once. Later calls wait for the next change.
             screen = await self._look(position, min(LONGEST_WAIT, math.ceil(left)) if position else 0)
             position = cast("int", screen["seq"])
 
@@ -471,8 +471,8 @@ def _wanted(expected: Expected) -> str:
 class App:
     """The messenger app of all people, and the controls of the platform behind the app.
 
-    `get`, `post` and `fetch` send requests to the control API; `control` lists the paths. A refused request
-    raises `AppError`.
+    `get` and `post` send requests to the control API; the module `control` lists the paths. `fetch` downloads
+    a file. A refused request raises `AppError`.
     """
 
     def __init__(self, control: HttpControl | InsideControl) -> None:
@@ -504,7 +504,7 @@ class HttpControl:
         self._client = client
 
     async def get(self, path: str, query: Mapping[str, int] | None = None) -> JsonValue:
-        # A GET may wait for a change for `LONGEST_WAIT` seconds; then the answer needs time.
+        # A GET may wait `LONGEST_WAIT` seconds for a change, and the answer then takes further time.
         return _read(await self._client.get(path, params=query, timeout=LONGEST_WAIT + 30))
 
     async def post(self, path: str, given: JsonObject) -> JsonValue:

@@ -2,9 +2,8 @@
 
 The platform's behaviour after a failed delivery isn't known. Here an event is posted again after a connection
 failure or a 5xx answer, `PushSettings.attempts` times in total. Any other answer settles the event. So a bot
-that restarts during these attempts misses no event here, but must not rely on repetitions by the real
-platform. `Deliveries` keeps the outcome of each event. People may request that an event be posted again,
-unchanged or changed.
+that restarts during these attempts misses no event. The real platform may not repeat events. `Deliveries`
+keeps the outcome of each event. People may request that an event be posted again, unchanged or changed.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Post: TypeAlias = Callable[[Body], Awaitable[int | None]]
 """Posts a body; returns the HTTP status, or None without an answer."""
 
 Watch: TypeAlias = Callable[[PostedEvent, Body], Callable[["int | None"], None]]
-"""Called with each posting; the returned function is called with the answer's status."""
+"""Called before each attempt; returns a function that is called with the status of the answer."""
 
 _ROOM: Final = 16
 # From this status on, an answer means that the bot failed. So the event is posted again, whatever its type.
@@ -69,8 +68,8 @@ class Pusher:
         encode: returns an event's body, in the configured format.
         fault: returns the fault for an event of this type, or None.
         now: returns wall milliseconds.
-        takes: returns whether an answer with this status, below 500, means that the bot accepted the event.
-        watch: called with each posting.
+        takes: returns whether a status below 500 means that the bot accepted the event.
+        watch: called before each attempt (see `Watch`).
 
     Attributes:
         deliveries: delivery states of the events.
@@ -103,7 +102,7 @@ class Pusher:
 
     @property
     def pending(self) -> Sequence[Event]:
-        """Events that no bot has taken yet: the event in flight, and the waiting events."""
+        """Unsettled events: the event in flight, and the waiting events."""
         flying = () if self._flying is None else (self._flying.event,)
         return (*flying, *(posted.event for posted, _ in self._queue))
 
@@ -263,7 +262,7 @@ class BotAddress:
                 self.url, content=body.data, headers={"content-type": body.content_type}
             )
         except httpx.TransportError as error:
-            # With most other errors, the bot was reached, but its answer came too late or not at all.
+            # Most other errors mean that the bot was reached, but answered too late or not at all.
             self._learn(listens=not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout))
             return None
         self._learn(listens=True)

@@ -1,8 +1,8 @@
 """Converts the world to one text and back, for a platform whose bot has a persistent store.
 
-The text contains the data that the bot's store may refer to: people with their wallets, chats with their
-members, messages and the lines between messages, presses that wait for an answer, bills, files, and events
-that no bot has taken. The text contains neither the log, nor requests, planned faults and switches. Pure.
+The text contains the data that the bot's store may refer to. These are people with their wallets, chats with
+their members and messages, the lines between messages, presses that wait for an answer, bills, files, and
+unsettled events. The text omits the log, requests, planned faults and switches. Pure.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .chats import Change, PlatformChat, Pressed
 from .world import User, World
 
 VERSION: Final = 3
-# After a kill, this many numbers of messages and of invoices are skipped: the bot may know numbers that were
-# used after the last save.
+# After a kill, this many message numbers and invoice numbers are skipped: the bot's store may contain numbers
+# that were used after the last save.
 _GAP: Final = 1_000
 
 
@@ -33,8 +33,8 @@ def dump_world(world: World, pending: Sequence[Event], *, closed: bool) -> str:
     """Return the world as a text.
 
     Args:
-        pending: events that no bot has taken.
-        closed: whether nothing will happen in the world after this save.
+        pending: unsettled events.
+        closed: whether the world no longer changes after this save.
     """
     return encode_value(
         {
@@ -59,7 +59,7 @@ def _chat_row(chat: PlatformChat) -> tuple[object, ...]:
 
 
 def load_world(world: World, text: str) -> Sequence[Event]:
-    """Load a saved world into the empty `world`; return the waiting events.
+    """Load a saved world into the empty `world`; return the unsettled events.
 
     Raises:
         UnreadableWorldError: the text can't be read; the world may then be partly loaded.

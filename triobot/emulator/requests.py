@@ -41,7 +41,7 @@ def decode_operation(
     Args:
         path: path after the base URL, with or without slashes around it.
         fields: the form's pairs.
-        edited_type: for an edit, the type of the edited message, which the request doesn't name (gap 20).
+        edited_type: for an edit, the edited message's type; the request doesn't contain this type (gap 20).
 
     Raises:
         RemoteProtocolError: the request is invalid; `field` is the interface's name of the parameter, or
@@ -177,14 +177,14 @@ def _of_texts(kind: Callable[..., Operation[object]]) -> _Reader:
 
 
 def _put_game_data(form: _RequestFields, edited_type: str) -> Operation[object]:
-    # The PHP client sends this boolean as a digit.
+    # The PHP client sends ``force`` as a digit.
     digit = {"1": True, "0": False}.get(form.optional("force") or "")
     force = form.boolean("force") if digit is None else digit
     return PutGameData(form.text("chat_id"), form.text("type"), form.text("data"), force)
 
 
 def _get_leader_board(form: _RequestFields, edited_type: str) -> Operation[object]:
-    # Public clients use either name for this field (gap 14).
+    # Some public clients call this field ``type``, others ``time`` (gap 14).
     either = form.optional("type") if form.optional("time") is None else form.optional("time")
     period: Any = either or form.text("time")
     return GetLeaderBoard(form.text("chat_id"), period)

@@ -40,11 +40,11 @@ from .world import World
 
 # Around 2020 the platform accepted uploads of at least this size. No limit is published.
 LARGEST_UPLOAD: Final = 500 * 1024 * 1024
-# Seconds for which requests in progress continue after an outage begins. Then the requests are cut.
+# Seconds for which requests in progress continue after an outage begins; then the requests are cut.
 _GRACE: Final = 0.2
 _POST_SECONDS: Final = 30.0
-# Scripts and styles are files of the emulator. A bot's texts become text nodes. If a script ever tried to
-# make markup of text, `require-trusted-types-for` would make the browser refuse.
+# Scripts and styles are files of the emulator. A bot's texts become text nodes. With
+# `require-trusted-types-for`, the browser prevents scripts from turning text into markup.
 _POLICY: Final = "; ".join(
     (
         "default-src 'none'",
@@ -112,7 +112,8 @@ class ServedPage:
     def one_time_address(self) -> str:
         """Return an address that opens the page only once.
 
-        A browser's command line is visible to other users of the machine.
+        The address contains no control token: other users of the machine can see a browser's command
+        line.
         """
         return f"{self.page_url}/open/{self.tickets.issue()}"
 
@@ -123,8 +124,8 @@ class Emulator(ServedPage):
     """A running platform.
 
     Attributes:
-        base_url: base URL for the bot's client, with `token`.
-        control_url: address for `triobot.emulator.person.connect`, with `control_token`.
+        base_url: base URL for the bot's client, which also needs `token`.
+        control_url: address for `triobot.emulator.person.connect`, which also needs `control_token`.
         exchange: the platform's objects, including the `world`, for code in the same process.
     """
 
@@ -198,7 +199,7 @@ def make_routed_app(
     control_token: str | None,
     tickets: Tickets | None = None,
 ) -> QuartTrio:
-    """Return the application for files and, with a control token, for the control API and the page."""
+    """Return the application for files; with a control token, also for the control API and the page."""
     app = QuartTrio(__name__)
     app.config["MAX_CONTENT_LENGTH"] = exchange.blobs.limit + LONGEST_BODY
     if control_token is not None:
@@ -244,13 +245,13 @@ async def serve_emulator(
     """Run the platform until cancelled; the started value is the `Emulator`.
 
     Args:
-        port: port; 0 for a free one.
+        port: number of the port; 0 for a free port.
         bot_url: address to which events are posted; None posts nothing.
         token: the token that the bot's client sends in the header ``token``.
         control_token: token of the control API; use a new token for each call.
         expose: allow an address that other machines can reach. A person with the control token can then spend
             all people's play money; nothing else is at risk.
-        names: further accepted host names, with a port if it differs from the bound port.
+        names: further accepted host names, with a port if the port differs from the bound port.
         push, chance, clock: see `make_exchange`.
         page_port: second port for the page and the control API; 0 for a free one. Faults that people switch
             on in the page, such as refused connections, then don't affect the page itself.
@@ -259,7 +260,7 @@ async def serve_emulator(
             again. None deletes uploads at the end.
 
     Raises:
-        ConfigError: `host` is not a loopback address, and `expose` wasn't given.
+        ConfigError: `host` is not a loopback address, and `expose` is False.
 
     Cancellation: *forceful*: open requests are cut. If `folder` is None, uploads are deleted.
     """
@@ -371,7 +372,7 @@ def _file(data: bytes, suffix: str) -> Response:
 
 
 def page_blueprint(control_token: str, tickets: Tickets, *, first: str = "index.html") -> Blueprint:
-    """Return the HTTP routes of the page's files, with the page `first` at ``/``, and of the tickets."""
+    """Return the HTTP routes of the tickets and of the page's files; ``/`` serves the page `first`."""
     blueprint = Blueprint("page", __name__)
 
     async def asset(name: str) -> Response:

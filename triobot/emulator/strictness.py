@@ -1,8 +1,8 @@
-"""Liberties of a request: properties that the platform may accept without a promise in the interface. Pure.
+"""Liberties of a request: properties that the platform may accept, unpromised by the interface. Pure.
 
 Existing clients take such liberties, and the emulator accepts them. A strict emulator refuses a request with
-a liberty, and the error names the first liberty. In both cases the liberties are recorded with the request.
-Requests that can't be parsed are refused elsewhere.
+a liberty, and the error names the first liberty. The liberties are always recorded with the request. The
+module `requests` refuses requests that can't be parsed.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _MOVED: Final = {
 
 
 def line_words(world: World, line: Change) -> str:
-    """Return a change as words for a line; an empty text for a change that isn't shown as a line."""
+    """Return the words for a change that a chat shows as a line; an empty text for changes of other kinds."""
     match line.what:
         case Clicked(user_id=user_id, label=label):
             return f"{_name(world, user_id)} pressed “{label}”"

@@ -85,7 +85,7 @@ class Numbered(Generic[OneT]):
         self.version = 0
 
     def touch(self, one: OneT) -> OneT:
-        """Add an entry, or store that an entry has changed."""
+        """Add an entry, or give a changed entry a new version."""
         self.known[one.number] = one
         self.version += 1
         self._changed.pop(one.version, None)
@@ -113,7 +113,7 @@ class Numbered(Generic[OneT]):
 
 @final
 class Traffic(Numbered[RecordedCall]):
-    """The newest requests: at most `KEPT` requests with `HELD` bytes. Older requests are dropped."""
+    """The newest requests: at most `KEPT` requests, with at most `HELD` bytes. Older requests are dropped."""
 
     _held = 0
 

@@ -1,8 +1,8 @@
 """The platform's world: people, chats, money, and a log of the changes.
 
 Pure: time is the argument `now` (wall milliseconds), and random values come from the argument `chance`.
-Nothing here waits or opens a file. The module `performing` changes the world when the bot sends an operation,
-and the module `acts` when a person acts.
+This module neither waits nor opens a file. The module `performing` changes the world when the bot sends an
+operation, and the module `acts` when a person acts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FIRST_CHAT: Final = 13_601
 _FIRST_GROUP: Final = 700_001
 _FIRST_INVOICE: Final = 50_001
 _LETTERS: Final = string.ascii_letters + string.digits
-# Number of the newest changes that the log keeps. A reader that is further behind misses changes.
+# Maximum number of changes in the log. A reader that is further behind misses the older changes.
 LOG: Final = 20_000
 
 
@@ -55,7 +55,7 @@ class User:
     wallet: dict[Currency, int] = attrs.field(factory=lambda: {"IRR": 0, "coin": 0})
 
     def sender(self) -> Sender:
-        """Return this person as the sender in events."""
+        """Return this person as the sender of an event."""
         return Sender(self.id, self.name, self.username)
 
 
@@ -256,7 +256,7 @@ class World:
         return InvoiceId(str(_FIRST_INVOICE + self.invoices - 1))
 
     def letters(self) -> str:
-        """Return sixteen random letters and digits, the form of callback ids."""
+        """Return sixteen random letters and digits, as in a callback id."""
         return "".join(self._chance.choices(_LETTERS, k=16))
 
     def catch_up(self, now: int) -> None:

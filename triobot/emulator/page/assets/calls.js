@@ -58,7 +58,7 @@ export function chatOf(call) {
 
 export const nameOf = (chat) => chat.name ?? ownerOf(chat)?.name ?? String(chat.id);
 
-/** Return a request's chat by name; for an event in a group, with the person's name. */
+/** Return the name of a request's chat; for an event in a group, also the person's name. */
 export function whoOf(call) {
   const chat = world.chats.get(chatOf(call));
   if (!chat) return String(recipientOf(call) ?? "");

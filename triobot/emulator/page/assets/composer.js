@@ -18,7 +18,7 @@ const TALLEST = 160;
 
 /**
  * `view` is the pane: {chatId, userId, chat, user, act, element}; a file may be dropped anywhere on `element`. For a
- * person who has left the chat, the composer is `hidden`, and keeps the draft. `begun` gets the composer once.
+ * person who has left the chat, the composer is `hidden`, and keeps the draft. `begun(composer)` is called once.
  */
 export class Composer extends Component {
   /** @type {State} */

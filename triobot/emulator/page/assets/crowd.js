@@ -21,7 +21,7 @@ const FIELDS = {
 export function crowdPanel({ travel }) {
   const element = root("div", { class: "panel-body crowd-panel" });
   const plan = Object.fromEntries(Object.entries(FIELDS).map(([name, [, , usual]]) => [name, Number(usual)]));
-  // Whether this page started the crowd: only then the page opens the broken promise by itself.
+  // Whether this page started the crowd; if so, the page opens the broken promise by itself.
   let mine = false;
 
   const letIn = () =>

@@ -12,7 +12,7 @@ const drafts = new Map();
 /** Return the form's draft; after each sending, a new draft begins with the sent values. */
 function draftOf(message, view) {
   const sent = message.filled?.[view.user.id];
-  // A branch's messages have the same ids as the chat's messages.
+  // The key includes the branch: a branch's messages have the same ids as the chat's messages.
   const key = JSON.stringify([view.branch, view.user.id, message.id, sent]);
   if (!drafts.has(key)) drafts.set(key, { ...(sent ?? startingValues(message.form)) });
   return drafts.get(key);

@@ -46,7 +46,7 @@ function Held({ held, answers }) {
       </div>
       <div class="chips">
         ${
-          // A deleted route has no new code, so no code can get the same answers.
+          // A deleted route has no new code that could get the recorded answers.
           !gone &&
           html`
             <button type="button" class="button primary" disabled=${isDone || broken} onclick=${() => answers(chatId, conversation)}>

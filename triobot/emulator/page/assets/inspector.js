@@ -130,7 +130,7 @@ export function inspectorPanel({ made }) {
   }
 
   function show() {
-    // Only a reader at the end is moved to the new end.
+    // Only a reader who was at the end sees the new end.
     const isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < ROW;
     put(
       html`

@@ -1,4 +1,4 @@
-// The lines between a chat's messages: presses, forms, money, joins and leaves. All views word a line the same.
+// The lines between a chat's messages: presses, forms, money, joins and leaves. All views use the same words.
 
 import { clock, money } from "./format.js";
 import { t } from "./words.js";

@@ -7,7 +7,7 @@
 import { t } from "./words.js";
 
 const KEY = "triobot-control";
-// The stream has a heartbeat every second; after so many milliseconds of silence, the connection is lost.
+// The stream has a heartbeat every second; after so many milliseconds of silence, the connection counts as lost.
 const SILENCE = 6_000;
 // Maximum milliseconds for connecting: a busy machine may need long, and a second attempt would take longer.
 const ANSWER = 60_000;
@@ -21,7 +21,7 @@ let token = takeToken();
 /** Return a chat's id as a number; a room's id is too long for a JavaScript number, and stays a string. */
 export const idOf = (/** @type {any} */ text) => /** @type {any} */ (Number.isSafeInteger(Number(text)) ? Number(text) : text);
 
-/** Return the address's chat, conversation and notch, and whether new code gets the same answers; null if none. */
+/** Return the address's chat, conversation and notch, and whether new code gets the recorded answers; null without a place. */
 export function placeInAddress() {
   const found = PLACE.exec(location.hash);
   if (!found) return null;

@@ -30,7 +30,7 @@ function Process() {
     </div>
     <div class="faint digits parted">
       ${
-        // Isolated, since the facts may run in different directions.
+        // The facts are isolated: one may run from left to right, and another from right to left.
         facts.filter(Boolean).map((fact, place) => [place > 0 && html`<span>·</span>`, html`<bdi>${fact}</bdi>`])
       }
     </div>

@@ -175,7 +175,7 @@ class Player extends Component {
   /** @type {HTMLAudioElement | null} */
   audio = null;
 
-  /** Duration in seconds: from the browser once known, before that the bot's value. */
+  /** Duration in seconds: the bot's value, until the browser has read the real duration. */
   get length() {
     const own = this.audio?.duration ?? NaN;
     return Number.isFinite(own) ? own : Number(/** @type {any} */ (this.props).descriptor.duration) || 0;

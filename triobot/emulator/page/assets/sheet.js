@@ -170,7 +170,7 @@ export function menu(anchor, items) {
   list.querySelector("button")?.focus();
 }
 
-/** Copy a text to the clipboard; show whether this succeeded. */
+/** Copy a text to the clipboard; show whether the copying succeeded. */
 export async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);

@@ -54,7 +54,7 @@ export function openThread(chatId, userId, hooks) {
   // Ids of the messages that were edited while the pane was open.
   const edited = new Set();
   let stayed = true;
-  /** Last scroll position; scroll height when last at the end; time of the last wheel, touch or pointer event. */
+  /** Last scroll position; scroll height at the last visit of the end; time of the last wheel, touch or pointer event. */
   let [height, tall, touched] = [0, 0, 0];
   let frame = 0;
   let pending = 0;
@@ -255,7 +255,7 @@ export function openThread(chatId, userId, hooks) {
     if (fresh.all) return drawAll();
     const mine = fresh.changes.filter((change) => change.chat_id === chatId);
     for (const change of mine) takeChange(change);
-    // Dropping messages moves the text of a reader further up: only do so for a bot in a loop.
+    // Dropped messages move the text of a reader who is further up: drop messages only for a bot in a loop.
     if (view.chat.messages.size > MOST_DRAWN && (stayed || pending > MOST_DRAWN)) shorten();
     if (mine.some((change) => change.kind === "message" && (stayed || change.message.author === view.userId))) return toEnd(false);
     if (mine.length || fresh.chats.has(chatId) || fresh.bot || fresh.address || fresh.users) draw();

@@ -1,4 +1,4 @@
-// Drawing: a browser reads these templates without a build step; a drawing changes only the differing elements.
+// Drawing from templates, which a browser reads without a build step. A drawing changes only the differing elements.
 // Text from a bot or a person always becomes a text node.
 
 import { PATHS } from "./icons.js";

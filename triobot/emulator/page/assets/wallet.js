@@ -10,7 +10,7 @@ import { listen, now, world } from "./world.js";
 
 const STEPS = { IRR: [100_000, 1_000_000], coin: [10] };
 
-// Isolated from left to right: the sign precedes the number, also in Persian.
+// The text is isolated from left to right, so that the sign precedes the number, also in Persian.
 const step = (amount) => `\u2066+${number(amount)}\u2069`;
 
 function Balance({ person, currency }) {

@@ -439,7 +439,7 @@ export function chooseLanguage(name) {
 /** Return the text of a key in the chosen language; `values` replace the names in braces. */
 export function t(key, values = {}) {
   const words = TABLES[chosen][key] ?? TABLES.en[key] ?? key;
-  // Isolated: a value may run in the other direction, and would reorder the words around the value.
+  // Values are isolated: a value in the other text direction would reorder the words around the value.
   return words.replace(/\{(\w+)\}/g, (_, name) =>
     typeof values[name] === "string" && /\p{L}/u.test(values[name])
       ? `\u2068${values[name]}\u2069`

@@ -9,7 +9,7 @@ import { branchPane } from "./branch.js";
 import { keepAsTest } from "./kept.js";
 import { closePass, openPass } from "./passes.js";
 
-// At a notch that received one of these, a branch starts one notch earlier: the developer gives another answer.
+// Kinds of inputs. A branch at a notch with such an input starts one notch earlier: the developer gives another input.
 const CAME = new Set(["message", "press", "form", "payment", "join", "leave", "event", "signal", "timeout"]);
 
 /** A holder for a pane's element. */
@@ -136,7 +136,7 @@ export function branchesBeside({ draw, shows, taken, then }) {
     /** Return whether the branches may be closed; if a branch was used, ask. */
     mayClose: async () =>
       !open.some((pane) => pane.isTouched) || Boolean(await confirm(t("throwAllAway"), t("throwAllAwayWhy"), t("throwAway"))),
-    /** Save a test: of the branch that contains `place`; if there is none, of the notch. */
+    /** Save a test of the branch that contains `place`; without such a branch, a test of the notch. */
     test(pass, notch, place) {
       const pane = open.find((one) => one.holds(place));
       return pane ? keep(pane) : keepAsTest(`travel/pass/${pass.id}/test`, { notch: notch.n });

@@ -7,7 +7,7 @@ const MOST = 600;
 const LETTERS = 4_000;
 // The weight of two equal messages, as much as some pairs of similar messages.
 const SAME = 3;
-// Added to each weight: a missing message and a new message in its place are a pair even without a common word.
+// Added to each weight, so that a missing message and the new message in its place form a pair without a common word.
 const TINY = 0.001;
 // The least weight of similar messages.
 const ALIKE = 0.5;
@@ -26,7 +26,7 @@ export const saidIn = (versions) => [...new Set(versions.flatMap(linesOf).filter
 export const saidByItem = ({ sent, edits }) => saidIn([sent, ...edits.map((edit) => edit.sent)]);
 
 /**
- * Return the pairs of positions in two lists, in both lists' order, with the greatest total weight.
+ * Pair positions in two lists, in the order of both lists. Return the pairs with the greatest total weight.
  * @param {number} many @param {number} others lengths of the lists
  * @param {(i: number, j: number) => number} like weight of a pair; 0: no pair
  */
@@ -50,8 +50,9 @@ const wordsIn = (text) => new Set(text.split(SPACE).filter((word) => word.trim()
 const likeness = (one, other) => (2 * [...one].filter((word) => other.has(word)).length) / (one.size + other.size || 1);
 
 /**
- * Compare recorded messages with a branch's messages. Return `others`: for each differing position in `now`, the
- * replaced position in `then`, or null; `missing`: lists of missing positions in `then`, by the next position in `now`.
+ * Compare recorded messages with a branch's messages. Each differing position in `now` is a key of the returned
+ * `others`; the value is the replaced position in `then`, or null. `missing` contains the positions in `then` without a
+ * message in `now`, in lists by the next position in `now`.
  * @param {string[]} then
  * @param {{words: string, isElsewhere: boolean}[]} now `isElsewhere`: whether another conversation of the chat sent this message then
  * @param {boolean} isOver whether the branch sends no further messages
@@ -65,7 +66,7 @@ export function differing(then, now, isOver) {
   const [old, fresh] = [then.map(wordsIn), now.map(({ words }) => wordsIn(words))];
   const like = (i, j) => (then[i] === now[j].words ? SAME : now[j].isElsewhere ? 0 : TINY + likeness(old[i], fresh[j]));
   const pairs = paired(then.length, now.length, like);
-  // A running branch may still send the recorded messages after the last similar pair: don't count those as missing.
+  // A running branch may still send the recorded messages after the last similar pair: such messages aren't missing yet.
   if (!isOver) pairs.length = pairs.findLastIndex((pair) => like(...pair) >= ALIKE) + 1;
   const places = new Map(pairs.map(([i, j]) => [j, i]));
   for (const [j, { words, isElsewhere }] of now.entries()) {

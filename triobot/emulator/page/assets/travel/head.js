@@ -57,9 +57,9 @@ export function Head({ chat, crowd, pass, cur, conversation, all, choose, field,
   const isOnly = all.length < 2;
   const banner = pass && bannerOf(pass);
   const onceMore = again && html`<button type="button" class="chip" onclick=${again}>${t("again")}</button>`;
-  // Without loadable code, no code can get the same answers.
+  // Only code that can be loaded can get the recorded answers.
   const isSaved = again && saved && !pass.broken;
-  // A crowd's chat may have the same id as another chat of the page: don't look up the name.
+  // The name of a crowd's chat isn't looked up by id: another chat of the page may have the same id.
   const name = !crowd ? nameOf(chat) : crowd.person ? t("crowdOther", { name: crowd.person }) : t("crowd");
   return html`
     <header class="travel-head">

@@ -1,5 +1,5 @@
-// The search for the item in a conversation's story that belongs to a message, a line or a request; and for the
-// request that belongs to a message, a line or a notch. Pure functions.
+// Two searches. The first finds the item in a conversation's story that belongs to a message, a line or a request. The
+// second finds the request that belongs to a message, a line or a notch. Pure functions.
 
 import { decoded, sentBy, structure } from "../calls.js";
 import { idOf } from "../link.js";
@@ -20,7 +20,7 @@ const nameOf = (item) => nameIn(structure(item.notch.in?.event?.data ?? ""));
 const came = (item, what) => !item.sent && item.notch.in?.what === what;
 const isSince = (item, at) => item.t >= at - MOMENT;
 
-/** Return the item of an event: the item with id `name`; else the first of kind `what` without an id since `at`. */
+/** Return the item of an event of kind `what`: the item with id `name`, or the first item since `at` without an id. */
 function ofEvent(items, what, name, at, /** @type {(item: Item) => boolean} */ isIt = () => true) {
   const all = items.filter((item) => came(item, what));
   const named = name === null ? undefined : all.find((item) => nameOf(item) === name);
@@ -35,7 +35,7 @@ export function ofMessage(message) {
   const says = (item) => isTheirs(item) && item.notch.in?.text === message.content?.text;
   return {
     at,
-    // A reply key's value may differ from its text: else take the person's next message.
+    // A reply key may send another text than the chat shows. Without an equal text, choose the person's next message.
     find: (items) => ofEvent(items, "message", null, at, says) ?? ofEvent(items, "message", null, at, isTheirs),
   };
 }
@@ -71,7 +71,7 @@ export function ofCall(call) {
   return { at: call.at, chat: idOf(fields.chat_id), find: (items) => ofEvent(items, what, nameIn(fields.data), call.at, isIt) };
 }
 
-// --- the opposite direction: a request among `calls`, the oldest first
+// --- the second search: a request among `calls`, whose order is oldest first
 
 /** @typedef {(calls: any[]) => any} Choose */
 

@@ -14,7 +14,7 @@ function valueOf(typed) {
   }
 }
 
-/** A waiting step: the developer returns a value, raises an error, or confirms that the step really runs. */
+/** A waiting step: the developer returns a value, raises an error, or lets the step really run. */
 function AskedStep({ asked, tries, place }) {
   const { step, name, args, recorded } = asked;
   const give = (event, given) => {
@@ -45,7 +45,7 @@ function AskedStep({ asked, tries, place }) {
   `;
 }
 
-/** The progress of a branch in which new code gets the same answers. */
+/** The progress of a branch in which new code gets the recorded answers. */
 function Answers({ told, tries, takePlace }) {
   const { left, stopped } = told.answers;
   const way = (way) => () => tries("answers", { way });

@@ -6,7 +6,7 @@ import { coloured } from "./python.js";
 
 /** @typedef {import("./state.js").Pass} Pass @typedef {import("./state.js").Journal} Journal */
 
-// Milliseconds until a pass is requested again: the pass may have been ready before the stream's news.
+// Milliseconds until a pass is requested again: the stream may have reported the pass before the page waited.
 const ASK_AFTER = 400;
 const GONE = 410;
 

@@ -37,7 +37,7 @@ export function sentThen() {
       const since = all.length === known.length ? 0 : Math.min(...known.map((one) => one.started_at));
       const people = [...shown.values()].filter((one) => !one.from_bot);
       const loose = [...people, ...lines.filter((line) => ACTS.has(line.kind))].sort((one, other) => one.at - other.at);
-      // A conversation received the newest act before each of these times: remove that act.
+      // `taken` contains the times at which a conversation received an act. For each time, remove the newest earlier act.
       for (const at of known.flatMap((one) => one.taken).sort((one, other) => one - other)) {
         const place = loose.findLastIndex((one) => one.at <= at + MOMENT && one.at > at - LONGEST);
         if (place >= 0) loose.splice(place, 1);
@@ -45,7 +45,7 @@ export function sentThen() {
       const told = (isLoose) => (line) => ({ at: line.at, line, isLoose });
       return [...loose.filter(({ at }) => at >= since).map(told(true)), ...lines.filter(isPayment).map(told(false))];
     },
-    /** Return the messages of other conversations, from this conversation's start until shortly after its end. @param {{items: any[], ordered: import("./state.js").Notch[]}} story */
+    /** Return the texts that the bot sent in other conversations, from this conversation's start until shortly after its end. @param {{items: any[], ordered: import("./state.js").Notch[]}} story */
     byOthers({ items, ordered }) {
       const [from = 0, until = 0] = [ordered[0]?.t, ordered.at(-1)?.t];
       const others = this.withOthers(items, ordered).filter(({ kind, t }) => kind === "other" && t >= from && t < until + SAME_MOMENT);

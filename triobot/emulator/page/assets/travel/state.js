@@ -215,7 +215,7 @@ export function changed(before, after, branch, depth) {
   return changes;
 }
 
-/** Return the branch that a notch ran: the first with changed frames or variables, else the main or the first branch. */
+/** Return the branch that a notch ran: the first with changed frames or variables, or the main branch, or the first. */
 export function ranBranch(notch, state) {
   const names = Object.keys(state.frames);
   const moved = notch.whole ? [] : [...Object.keys(notch.f ?? {}), ...Object.keys(notch.v ?? {})];

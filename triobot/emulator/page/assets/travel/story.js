@@ -57,7 +57,7 @@ export function storyOf(notches, payer = "") {
     else if (came && GREY.has(came.what)) items.push(made(`in ${notch.n}`, "act", notch));
     const about = came?.message_id === undefined ? undefined : byMessage.get(came.message_id);
     if (about && came?.what === "form") about.used = Math.min(about.used, notch.n);
-    // Before `out`: the turn may edit the message that this notch delivered.
+    // `done` comes before `out`: the turn may edit the message that this notch delivered.
     for (const [id, message] of notch.done ?? []) {
       const item = byOperation.get(id);
       if (!item) continue;
@@ -77,7 +77,7 @@ export function storyOf(notches, payer = "") {
       } else {
         const isBubble = !sent.to && sent.kind === "send";
         const item = made(`out ${sent.id}`, isBubble ? "bot" : "act", notch, sent);
-        // An answer to a press without text shows nothing.
+        // The chat shows no line for an answer without text.
         if (isBubble || sent.text || sent.letters) items.push(item);
         byOperation.set(sent.id, item);
       }

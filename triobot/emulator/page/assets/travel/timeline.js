@@ -71,7 +71,7 @@ class Notches extends Part {
       let n = from;
       while (n < to && (journal.notch(n + 1)?.t ?? Infinity) <= at) n += 1;
       const first = journal.notch(from);
-      // A start right after a kill is shown as one event with the kill.
+      // The mark of a kill also stands for a start right after the kill.
       if (!first || at < first.t || n >= to || (what !== "kill" && seen.has(n))) continue;
       seen.add(n);
       places.push((100 * (n + 0.5 - from)) / Math.max(1, to - from));

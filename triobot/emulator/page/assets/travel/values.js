@@ -6,7 +6,7 @@ import { t } from "../words.js";
 import { editing, posting, preceding, sending } from "./links.js";
 import { brief, textOf, waitWords } from "./say.js";
 
-// Received inputs that other code caused.
+// Kinds of inputs that code caused, not a person.
 const BY_CODE = new Set(["signal", "call"]);
 
 const nothing = () => html`<p class="none">${t("nothing")}</p>`;

@@ -36,10 +36,10 @@ const GOES_ON = new Set(["waits", "works"]);
 export function travelView({ onClose, onRequest, back = "backToNow" }) {
   const element = root("section", { class: "travel", "aria-label": t("travel") });
   element.hidden = true;
-  // On the document, since the focused element may have disappeared with its notch.
+  // The document gets the keys: the focused element may have disappeared with its notch.
   document.addEventListener("keydown", (event) => place && !document.querySelector(".cover") && onKey(event));
   element.addEventListener("travel-draw", draw);
-  /** The shown conversation; `crowd` is the crowd's first broken promise, if the view shows that. @type {{chat: number, conversation: number, crowd: any} | null} */
+  /** The shown conversation; `crowd` is the crowd's first broken promise, or null for any other conversation. @type {{chat: number, conversation: number, crowd: any} | null} */
   let place = null;
   /** @type {Journal | null} */
   let journal = null;
@@ -64,7 +64,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
   // Number of the newest reading: answers to older readings are ignored.
   let turn = 0;
   let told = { version: -1, ordered: /** @type {any[]} */ ([]), items: /** @type {any[]} */ ([]), byOperation: new Map() };
-  // The source shown last: stays visible at a notch without frames.
+  // The source shown last; a notch without frames still shows this source.
   let lastSource = 0;
   const find = finder();
   const path = turnPath(() => draw());
