@@ -11,10 +11,10 @@ Suggested reading order:
 - `attempts`: applies the result of each attempt;
 - `sender` and `outbox`: the only two modules that start tasks.
 
-The outbox keeps everything in memory. Callers of `perform` store all data that must survive the process,
-before and after the call.
+The outbox keeps everything in memory. A caller of `perform` must itself store all data that must survive the
+process, both before and after the call.
 
-Broadcasts are such callers: `broadcast_plan` selects the next receivers, and `broadcasts` runs the tasks.
+Broadcasts call `perform` too: `broadcast_plan` selects the next receivers, and `broadcasts` runs the tasks.
 """
 
 from .broadcasts import Broadcasts, open_broadcasts

@@ -32,13 +32,12 @@ class AnswerRules:
     """Limits and delays of answers.
 
     Attributes:
-        after: seconds between the moment when a conversation takes a press and the empty answer to this
-            press.
+        after: delay of the empty answer, in seconds after a conversation took the press.
         remembered: largest number of taken presses, and of answered presses, in memory.
         waiting: largest number of queued answers that no task awaits.
         parallel: answers in flight at a time.
         within: seconds after which an unanswered request fails. Without the limit, requests that the platform
-            never answers would delay the answers in other chats. An answer that late is useless anyway.
+            never answers would delay the answers in other chats. An answer after this time is useless anyway.
     """
 
     after: float = 1.0
@@ -82,8 +81,8 @@ class Presses:
     def due(self, now: float) -> list[tuple[ChatId, CallbackId]]:
         """Return the presses that need an empty answer now; the caller calls `settle` for each press.
 
-        The result contains the presses that are past their delay. If more than `remembered` presses are
-        taken, the result also contains the oldest presses beyond this number.
+        The result contains the presses that are past their delay. Of more than `remembered` taken presses,
+        the result also contains the oldest, so that `remembered` are left.
         """
         excess = len(self._taken) - self._rules.remembered
         due: list[tuple[ChatId, CallbackId]] = []
@@ -113,7 +112,7 @@ class _Pending:
 
 @final
 class Answers:
-    """The answers' queue and senders. Answers of the author are sent before empty answers.
+    """The answers' queue and senders. Answers that a task awaits are sent before all other answers.
 
     Args:
         perform: sends one answer; `Answers` logs and counts its errors.

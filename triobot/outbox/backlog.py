@@ -20,7 +20,7 @@ def oldest_wait(lanes: Lanes[Delivery], now: float) -> float:
     operation in its lane doesn't count either.
     """
     if lanes.held:
-        return 0.0  # While everything is held, another alarm reports it.
+        return 0.0  # the breaker raises its own alarm for a hold
     oldest, uploading = now, None
     for delivery in lanes.places():
         first = delivery.sending and delivery.attempts == 1

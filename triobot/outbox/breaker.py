@@ -23,9 +23,9 @@ No operation fails while everything is held. Every half minute one queued operat
 fewer than `BreakerRules.chats` chats are suspected, an operation of a chat without a refusal is sent as a
 probe at once.
 
-A *token check*, a request that concerns no chat, is sent every half minute too: the queue may be empty, and a
-refusal by a chat that the user has left doesn't show whether the token works. If the hold began
-without refusals by several chats within seconds, a token check is also sent when the hold begins.
+A *token check*, a request that concerns no chat, is also sent every half minute. A probe isn't enough: the
+queue may be empty, and the user may have left the probe's chat. If the hold has another reason than refusals
+in several chats within seconds, the first token check is sent at once.
 
 The first success releases all operations, and the breaker judges each later refusal anew.
 """
@@ -55,7 +55,8 @@ class BreakerRules:
         faint_patience: seconds for which a faint suspicion waits for other evidence.
         recently: seconds for which a success is evidence that the user hasn't left the chat.
         probe_every: seconds between two probes, and between two token checks, while everything is held.
-        remembered: largest number of chats in memory with a success, and of chats that the user left.
+        remembered: largest number of chats with a success in memory; also the largest number of chats that
+            the user left.
     """
 
     chats: int = 5
@@ -75,8 +76,8 @@ class Held:
     Attributes:
         since: when the hold began.
         sure: whether the token is probably the cause: requests to several chats were refused, no request ever
-            succeeded, or the last token check was refused. False if the only refused chat had a success
-            before.
+            succeeded, or the last token check was refused. False if only a few chats were refused, at least
+            one of them soon after a success.
     """
 
     since: float
@@ -115,7 +116,7 @@ class Breaker:
         """Register the success of a request to `chat` that began at `began`.
 
         Returns:
-            The chats with refused operations that are to be tried again now.
+            The chats for which the caller must now retry the refused operations.
         """
         if self._left:
             self._left.pop(chat, None)
@@ -136,7 +137,7 @@ class Breaker:
         """Register that the platform accepted the token: a request succeeded, or was refused for its content.
 
         Returns:
-            The chats with refused operations that are to be tried again now.
+            The chats for which the caller must now retry the refused operations.
         """
         self._anything_worked = True
         if self.held is not None:
@@ -157,8 +158,7 @@ class Breaker:
         return tuple(again)
 
     def left(self, chat: Hashable) -> bool:
-        """Register that the user left the chat: no refusal of the chat, past or future, counts against the
-        token.
+        """Register that the user left the chat, so that no refusal in this chat counts against the token.
 
         Returns:
             True if everything was held because of this chat alone, and is now released.
@@ -207,7 +207,7 @@ class Breaker:
     def judge(self, now: float) -> tuple[Hashable, ...]:
         """Decide the cause of each refusal that has waited for other evidence long enough.
 
-        Call `judge` at the time from `look_again`, before starting operations.
+        Call `judge` before operations are started, and at the time that `look_again` returned.
 
         Returns:
             The chats that are the cause of their refused operations.
@@ -300,8 +300,8 @@ class Breaker:
         return self.held.sure if self._denied is None else self._denied
 
     def _due(self, suspicion: _Suspicion) -> float:
-        # After a success clears the chat's suspicion, the retry of its operation may wait in the lane without
-        # a deadline. So the suspicion stays for a minute.
+        # After a success has cleared a chat's suspicion, the refused operation may wait in its lane for any
+        # time before the retry. So the suspicion stays for a minute.
         if suspicion.cleared_at is not None:
             return suspicion.cleared_at + 60.0
         patience = self._rules.faint_patience if suspicion.faint else self._rules.patience

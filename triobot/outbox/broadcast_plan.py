@@ -1,17 +1,17 @@
 """The state of one broadcast: the receivers to send to next, and the writes that come first. Pure.
 
-The broadcast first stores that some receivers are *meant*, together with the outcomes known by then. Then the
-broadcast sends to those receivers. So after a crash, only meant receivers without an outcome are in doubt,
-and each receiver gets the message at most once. One commit serves many receivers: a commit waits until half a
-window of outcomes has arrived, but not longer than `MOMENT`.
+A broadcast first stores its next receivers as *meant*, together with the outcomes of earlier requests. Only
+then does the broadcast send the message to these receivers. So after a crash, only meant receivers without an
+outcome are in doubt, and each receiver gets the message at most once. One commit serves many receivers: a
+commit waits until half a window of outcomes has arrived, but not longer than `MOMENT`.
 
 `Window` bounds the number of receivers with a request in flight. The outbox has its own limits for all
 requests. The limit of the window bounds the number of receivers in doubt after a crash. The window slows down
 further requests in two cases:
 
-- The outcome of a request is unknown. The receiver is then never sent to again, because the message is sent
-  at most once. So the broadcast sends to one receiver at a time. The pauses between these requests double
-  until the platform answers.
+- The outcome of a request is unknown. Each message is sent at most once, so no second request reaches this
+  receiver. Therefore the broadcast now sends to only one receiver at a time. The pauses between these
+  requests double until the platform answers.
 - All requests in flight wait for the breaker. Receivers who have left cause the same refusals as a bad token,
   so the breaker waits for a success. One more request a second is sent to find a success.
 """
@@ -86,7 +86,7 @@ class Window:
         return self._rules.width + self._rules.extra
 
     def room(self, now: float) -> int:
-        """Return to how many more receivers a request may be sent now."""
+        """Return the number of further receivers to which requests may be sent now."""
         if self.flying >= self.most or now < self._go_at:
             return 0
         if self._pause:
@@ -147,7 +147,7 @@ class Stride:
     """One step of a broadcast: commit `writes` in one transaction, then send to the receivers `go`.
 
     Attributes:
-        last: whether the step is the broadcast's last step before its end, or before the bot's next start.
+        last: whether the step is the broadcast's last step, either for ever or until the bot's next start.
     """
 
     writes: tuple[BroadcastWrite, ...]

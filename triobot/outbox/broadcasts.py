@@ -1,14 +1,13 @@
 """Broadcasts: one message to many receivers, as a job in the store.
 
 `start` stores the receivers once, in pieces, and no message is sent before the last piece is durable. Then
-one task for each broadcast sends as the broadcast's `BroadcastPlan` decides. At most `AT_ONCE` broadcasts
-send at a time, and share the slots for broadcasts fairly. The lanes send replies first, and keep each chat's
-order.
+one task for each broadcast carries out the broadcast's `BroadcastPlan`. At most `AT_ONCE` broadcasts send at
+a time, and share the slots for broadcasts fairly. The lanes send replies first, and keep each chat's order.
 
-After a crash, the next process continues after the last receiver that is stored as *meant*: the broadcast
-stores this before it sends the request. Meant receivers without an outcome are counted as unknown, so each
-receiver gets the message at most once. With ``on_unknown="resend"`` the message is sent again to the unknown
-receivers.
+Before a broadcast sends to receivers, it stores these receivers as *meant*. After a crash, the next process
+continues after the last meant receiver. Meant receivers without an outcome are counted as unknown, so each
+receiver gets the message at most once. With ``on_unknown="resend"`` the message is sent again to the
+receivers with an unknown outcome.
 
 An operator's request about broadcasts and its answer are plain JSON values:
 
@@ -74,7 +73,7 @@ from .outbox import LaneOutbox
 
 _log: Final = logging.getLogger("triobot.outbox")
 AT_ONCE: Final = 4
-"""Broadcasts that run at a time; later broadcasts wait, which bounds the work."""
+"""Largest number of broadcasts that run at a time; later broadcasts wait."""
 PIECE: Final = 500
 """Receivers per transaction of a capture; few enough to delay events only a little."""
 _STOP_PATIENCE: Final = 2.0
@@ -98,7 +97,7 @@ class _RunningBroadcast:
 
     Attributes:
         news: set when the task has something to do.
-        telling: for the cancel scope of each request in flight, the request's chat.
+        telling: the chat of each request in flight, by the request's cancel scope.
         forgotten: chats to skip. The store deletes these chats' rows, but the task may have read the rows
             before.
         patient_until: when a stopped broadcast stops waiting for answers.

@@ -82,7 +82,7 @@ class Delivery(Place):
             earlier operation is durable.
         attempts: number of attempts begun.
         doubtful: whether an earlier attempt of an unrepeatable operation may have taken effect.
-        refusal: the 401 or 403 with a cause that the breaker hasn't decided yet.
+        refusal: the last attempt's 401 or 403, until the breaker has decided about its cause.
         sending: whether an attempt is in progress.
         written: whether the request is in progress; uploads don't count.
         uploading: cancel scope of the upload, cancelled when no caller wants the file any more.
@@ -141,8 +141,8 @@ def choose_lane(lanes: Lanes[Delivery], delivery: Delivery) -> None:
 class Unrecorded:
     """For each lane, the `recorded` event of the last operation that has such an event.
 
-    The lane's next operation waits in its position for that event. Without the wait, the earlier operation
-    could be sent again after the later operation, if the process crashes between the two.
+    The lane's next operation waits in its position for that event. Without this wait, a crash between the two
+    operations could repeat the earlier operation after the later one.
 
     Events are referenced weakly: each caller keeps its event alive until the event is set.
     """

@@ -5,9 +5,9 @@ of all lanes, and `ready_queue` selects the next of the lanes that may start. Th
 entries, pauses and failures.
 
 The order within a lane is strictly the order of queueing. Urgency only selects the next *lane*. A lane is as
-urgent as its most urgent operation. So the operations before a money operation are also sent as urgently as
-money. Idle lanes are deleted, so a million recipients cost nothing. This module doesn't bound the number of
-queued operations: each operation has a waiting caller, so the number of callers is the bound.
+urgent as its most urgent operation. So an operation of the class MONEY also speeds up the operations before
+it in its lane. Idle lanes are deleted, so a million recipients cost nothing. This module doesn't bound the
+number of queued operations: each operation has a waiting caller, so the number of callers is the bound.
 
 Time is an argument. This module never waits, and doesn't depend on the type of an operation.
 """
@@ -141,7 +141,7 @@ class Lanes(Generic[P]):
         self.limited_until = 0.0
         # For each lane, the end of the pause that the platform asked for.
         self._limits: dict[Hashable, float] = {}
-        # Start of the first of the lanes' pauses that overlap now.
+        # Start of the earliest of the lanes' pauses that overlap now.
         self._limited_since = 0.0
         # Time of the first failure since the last success; None without such a failure.
         self._failing_since: float | None = None

@@ -2,7 +2,7 @@
 
 Callers send their own requests: the outbox's `perform` is `sender.LaneSender.perform`. The nursery inside
 `open_outbox` runs one timer task, one task for each request that the caller's task can't send, and a few
-senders of answers to presses. The nursery is shielded, because a written request can't be withdrawn: when the
+senders of answers to presses. The nursery is shielded, because a written request can't be withdrawn. When the
 outbox closes, it waits up to `OutboxRules.grace` for the answers to requests in flight.
 """
 
@@ -112,7 +112,8 @@ class LaneOutbox:
         self._nursery: trio.Nursery | None = None
         self._closing = trio.Event()
         self._patience = trio.CancelScope()
-        # Set when nothing is queued, in flight or unanswered, or at the close; None if no task waits.
+        # Event that is set when nothing is queued, in flight or unanswered, or when the outbox closes. None
+        # if no task waits for the event.
         self._idle: trio.Event | None = None
 
     # --- calls by other modules
@@ -211,7 +212,7 @@ class LaneOutbox:
 
     @property
     def oldest(self) -> float:
-        """Age in seconds of the oldest operation that a caller waits for; 0 while everything is held."""
+        """Age in seconds of the oldest waiting operation for money or a reply; 0 while everything is held."""
         return oldest_wait(self._lanes, trio.current_time())
 
     @property
@@ -353,7 +354,7 @@ class LaneOutbox:
             self._answers.answer_soon(press.chat_id, press.callback_id, text)
 
     async def _perform_answer(self, operation: AnswerCallback) -> None:
-        """Send an answer outside the lanes; the breaker counts a success."""
+        """Send an answer outside the lanes, and report a success to the breaker."""
         began = trio.current_time()
         try:
             if self._lanes.limited_until > began:

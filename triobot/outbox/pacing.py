@@ -12,12 +12,12 @@ the share of bad outcomes in a sample of a few dozen outcomes, over a second or 
 
 Bad outcomes of only one or two lanes never slow the other lanes: each lane pauses before its own retries.
 
-A *cut* sets the rate to a little less than the number of timely answers in a second, but never below half of
-the number of starts in a second. The cut is then *on trial*: only the outcomes of requests that began after
-the cut are counted. If fewer of these outcomes are bad, the errors depend on the rate, and a share of a tenth
-is enough for later cuts. If the share of bad outcomes stays the same, a second and a third cut follow. If the
-share stays the same even at an eighth of the rate, the rate isn't the cause. Then the cuts are undone, and
-the next cut needs a share well above the current share of failures.
+A *cut* sets the rate to a little less than the number of timely successes in a second, but never below half
+of the number of starts in a second. The cut is then *on trial*: only the outcomes of requests that began
+after the cut are counted. If fewer of these outcomes are bad, the errors depend on the rate, and a share of a
+tenth is enough for later cuts. If the share of bad outcomes stays the same, a second and a third cut follow.
+If the share stays the same even at an eighth of the rate, the rate isn't the cause. Then the cuts are undone,
+and the next cut needs a share well above the current share of failures.
 
 An outage is a sample without any success and without any 429. An outage is no evidence about the rate. After
 an outage the first successes restore the former rate in a slow start: each success doubles the rate, and each
@@ -131,7 +131,7 @@ class Pace:
         self._trial: _Trial | None = None
         # The rate before the first cut, in starts a second.
         self._carried = 0.0
-        # Share of bad outcomes that doesn't depend on the rate, as measured by the last wrong cut.
+        # Share of bad outcomes that doesn't depend on the rate, as measured by the last trial.
         self._noise = 0.0
         self._proven = False
         self.usual = 0.0

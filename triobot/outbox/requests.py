@@ -112,7 +112,7 @@ class Requests:
         return await self.perform(operation, within)
 
     async def ask(self) -> None:
-        """Send the breaker's token check, which the platform refuses only because of the token.
+        """Send the breaker's token check, which the platform can refuse only because of the token.
 
         Then wake the timer task.
         """

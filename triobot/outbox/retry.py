@@ -38,9 +38,9 @@ class RetryRules:
 
     Attributes:
         first_pause: mean pause in seconds before the second attempt; doubles with each attempt.
-        longest_pause: upper bound of the doubling.
-        patience: seconds of failures without a success in a lane, after which the lane's operations fail. No
-            operation must be lost in a platform outage of minutes; after an hour, a reply is pointless.
+        longest_pause: longest mean pause in seconds.
+        patience: seconds of failures without a success in a lane, after which the lane's operations fail. An
+            outage of minutes must lose no operation; after an hour, a reply is pointless.
         money_patience: the patience for verify and inquiry; shorter, since the ledger repeats both by its own
             schedule.
     """
@@ -142,7 +142,7 @@ def judge(
         attempts: number of attempts, including this attempt.
         failing_for: seconds since the lane's first failure after its last success.
         doubtful: whether an earlier attempt may have taken effect.
-        random: returns the pause's random factor; called once.
+        random: returns a number from 0 to 1, for the jitter of the pause; called at most once.
     """
     if not operation.traits.late:
         return GiveUp(error)

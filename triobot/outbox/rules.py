@@ -28,7 +28,7 @@ class OutboxRules:
         answer_within: seconds after which an unanswered attempt counts as unknown. The platform client's own
             limits should be shorter; this limit prevents a lane from waiting for ever.
         upload_within: seconds after which an unanswered upload counts as unknown.
-        grace: seconds for requests in flight when the outbox closes.
+        grace: seconds for which a closing outbox waits for requests in flight.
         descriptors: largest number of descriptors of uploaded files in memory.
     """
 
@@ -50,11 +50,11 @@ class OutboxRules:
 @final
 @guarded
 class LaneReport:
-    """Operations of one chat that aren't sent yet.
+    """A report on the lane of one chat.
 
     Attributes:
-        operations: the platform's names of the waiting operations, in sending order; a long queue is cut.
-        queued: number of waiting operations, including those in flight.
+        operations: the platform's names of the lane's operations, in sending order; a long list is cut.
+        queued: number of operations in the lane, including those in flight.
         in_flight: number of operations in flight, from the front.
         attempts: attempts of the first operation.
         rests_for: seconds until the next attempt may begin.

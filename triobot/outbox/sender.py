@@ -4,10 +4,10 @@ If the platform's client can begin a request without a separate task (`requests`
 own operation as soon as the operation may start. With a separate task, a reply to a message would take 40 %
 longer.
 
-A *courier* is a task of the outbox's own for one attempt. Couriers make all attempts that callers can't make
-themselves: for files, for operations that must wait for an earlier outcome to be durable, for probes, for
-operations without a waiting task, and for every operation if the client can't begin requests. A courier also
-takes over a cancelled caller's request if the request may have been sent. So the lane starts its next
+A *courier* is a task of the outbox that makes one attempt. Couriers make the attempts that callers can't make
+themselves: probes, and attempts of operations that send a file, wait for an earlier operation's outcome to be
+durable, or have no waiting task. If the client can't begin requests, couriers make all attempts. A courier
+also takes over a cancelled caller's request if the request may have been sent. So the lane starts its next
 operation only when the platform has answered.
 
 `attempts` applies the result of each attempt. No courier raises a platform error.

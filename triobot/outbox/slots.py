@@ -48,7 +48,7 @@ class Flight:
     """An operation in flight.
 
     Attributes:
-        began: when the operation started, or when its request began, after a wait or an upload.
+        began: when the operation started; after a wait or an upload, when its request began.
         stuck: whether the operation's lane was stuck at the start.
         holds: class in which the operation occupies a slot; None once the operation has given up its slot.
     """
@@ -86,7 +86,7 @@ class Slots:
         self._stuck_holding = self._stuck_flying = 0
         # Time of the last start while half of the connections were in use.
         self._flew_at = 0.0
-        # Time of the last answer. If no request was in flight afterwards, the start of the next request.
+        # Time of the last answer, or of a later start that found no other operation in flight.
         self._heard_at = float("-inf")
         # Latest start time among the answered requests.
         self._answered_began = float("-inf")

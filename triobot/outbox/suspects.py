@@ -144,7 +144,7 @@ class Suspects:
         self.tell()
 
     def tell(self) -> None:
-        """Hold or release the lanes as the breaker decides; log each change, or raise an alarm."""
+        """Hold or release the lanes as the breaker decides; raise an alarm for a hold, and log a release."""
         self._lanes.held = self.breaker.held is not None
         held = None if self.breaker.undecided else self.breaker.held
         was, self.reported = self.reported, held

@@ -27,6 +27,6 @@ class Timer:
     def stir(self) -> None:
         """Make `wait_due` return now.
 
-        Returns at once, so Trio's abort functions of waiting tasks may call `stir`.
+        `stir` never waits, so the abort function of a waiting task may call `stir`.
         """
         self._scope.cancel()

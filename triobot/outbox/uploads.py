@@ -1,9 +1,10 @@
 """Uploads files before the messages that show them, and remembers the uploaded files' descriptors.
 
-A descriptor may be sent again without another upload (interface section 4.4). So descriptors are cached by
-kind and name, and by the file's path, size and time or the SHA-256 of bytes. The least recently used
-descriptor is dropped first. A file that several chats need at once is uploaded once. If a file changes during
-its upload, its cache key changes too, so the old descriptor isn't used again.
+A descriptor may be sent again without another upload (interface section 4.4). So descriptors are cached. The
+cache key is the file's kind and name, with its path, inode, size and time; for bytes in memory, with their
+SHA-256. The least recently used descriptor is dropped first. A file that several chats need at once is
+uploaded once. If a file changes during its upload, its cache key changes too, so the old descriptor isn't
+used again.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class UploadedMedia:
     """A media value with its descriptor.
 
     Attributes:
-        cached: cache key if the descriptor came from the cache: the platform may have forgotten the
-            descriptor.
+        cached: cache key if the descriptor came from the cache, else None. The platform may have forgotten a
+            cached descriptor.
     """
 
     media: Media

@@ -1,10 +1,8 @@
 """Requests to the platform about a payment, and the conversion of the answers.
 
-No single answer decides about a payment.
-
-The lane retries a failed request, except a verify that may have taken effect: before the next verify, an
-inquiry must be sent. Each of these requests has a deadline of its own, because a payment must be verified
-within an hour.
+The lane retries failed requests. A verify that may have taken effect isn't retried, because an inquiry must
+be sent before the next verify. Each of these requests has a deadline of its own, because a payment must be
+verified within an hour.
 """
 
 from __future__ import annotations

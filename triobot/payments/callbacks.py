@@ -1,4 +1,4 @@
-"""Moves callbacks from the inbox into the ledger: at once, concurrently, a bounded number at a time.
+"""Moves callbacks from the inbox into the ledger at once, a bounded number at a time.
 
 A callback is only a hint that one payment may have changed. Callbacks are never deduplicated, since the
 callback of a failure can have the same bytes as the callback of a success. A callback is never trusted, and
@@ -39,7 +39,9 @@ IN_HAND: Final = 1_024
 """Largest number of callbacks in memory; further callbacks wait in the inbox."""
 
 AGAIN: Final = (2.0, 10.0, 60.0, *(300.0 for _ in range(15)))
-"""Seconds between attempts to find a callback's payment: 76 minutes in all. Money goes back after an hour."""
+"""Seconds between attempts to find a callback's payment: 76 minutes in all. Uncaptured money goes back to the
+user after an hour.
+"""
 
 _PAGE: Final = 200
 

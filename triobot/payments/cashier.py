@@ -44,7 +44,9 @@ Alive: TypeAlias = "Callable[[ChatId, str], Awaitable[bool]]"
 """Returns whether the conversation with this owner key in this chat will wait for its payment again."""
 
 WATCHED: Final = "payments_watched"
-"""Setting with the last time at which payments were watched, and the clock's jumps up to then."""
+"""Setting with the last time at which payments were watched, and the sum of the clock's jumps before this
+time.
+"""
 EPOCH: Final = "payments_epoch"
 """Setting with the store's epoch when `Cashier.start` last took over the payments."""
 _NAMED: Final = 20
@@ -151,7 +153,7 @@ class Cashier:
         invoice.
 
         The commit is refused with StaleRowError if another payment has the number. In a store with ten
-        million payments, another payment has the number for one charge in a billion.
+        million payments, one charge in a billion gets the number of another payment.
         """
         now = self._clock.now()
         asked = attrs.asdict(charge, recurse=False)
@@ -188,7 +190,7 @@ class Cashier:
         return entry is not None and entry.may_be_given(uncertain=uncertain)
 
     async def give_up(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
-        """Give up the open payments of `owner`, and of owners that begin with ``owner/``. Safe to repeat.
+        """Give up the open payments of `owner` and of owners of the form ``owner/...``. Safe to repeat.
 
         Args:
             key: `Captured.key` of the owner's payment, if the owner is the aside for an item.
@@ -269,7 +271,7 @@ class Cashier:
         await self._beat()
 
     async def _watched_last(self) -> int | None:
-        """Return when payments were last watched, corrected by clock changes; None before the first watch."""
+        """Return when payments were last watched, corrected for clock jumps; None before the first watch."""
         seen = await self._store.setting(WATCHED)
         if seen is None:
             return None
@@ -341,8 +343,7 @@ class Cashier:
         """Raise an alarm about the time in which the process stood still and verified no payment; then
         verify all open payments.
         """
-        # The alarm includes payments that were made after the last sweep, up to a minute before the
-        # standstill.
+        # The alarm also includes payments that were made between the last sweep and the standstill.
         await self._alarm_unwatched("standstill", since, self._clock.now())
         await self._happens_to_all(_WATCHED_STATES, Plain("stood_still"))
 

@@ -4,9 +4,9 @@ it is durable.
 The module waits only for the store, so a simulation can use the module unchanged.
 
 A move's write reads the entry and decides the move inside the transaction, so no other move can happen
-between reading and writing. So a move can be stored together with the records of its conversation, in a
-commit that other conversations share and that can't be retried. The store calls the functions of these writes
-in its own thread. The functions get everything as values, including the time, and never wait.
+between reading and writing. Therefore a move may be part of a commit that can't be retried, because the
+commit also stores the records of several conversations. The store calls the functions of these writes in its
+own thread. The functions get everything as values, including the time, and never wait.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ Taker: TypeAlias = Literal["conversation", "handler", "nobody"]
 """Recipient of the payment once captured.
 
 "conversation": the conversation that waits; after the capture, the aside for the item. "handler": the aside
-for the item. "nobody": no recipient, so the payment is never verified: only unverified money goes back to the
-user.
+for the item. "nobody": no recipient. Such a payment is never verified, because only unverified money goes
+back to the user.
 """
 
 NOTHING: Final = "[1,null]"
@@ -85,7 +85,7 @@ class Entry:
         late: the next taker if the conversation ends before the capture.
         epoch: number of restores of the store from a backup when the entry was created.
         expires_at: when the conversation stops waiting; for an invoice, when the user can no longer pay.
-        revision: grows with every move; the store refuses a move from another revision.
+        revision: grows with every move; the store refuses a move that was decided from another revision.
         lost: whether the answer to a send was lost: the button may be on the screen twice, or without a known
             id.
         sent_at: earliest moment at which the user may have seen the button or invoice.
@@ -103,8 +103,8 @@ class Entry:
         seen_at: when an inquiry first said "verified"; None once a verify has said "verified".
         doubt_at: start of the last verify with a lost answer. This verify may still take effect for a while.
             None once the verify certainly captured nothing.
-        clean_at: latest moment at which, as is known, the user had paid no money that wasn't captured. The
-            hour in which a verify can capture begins no earlier.
+        clean_at: latest known moment at which no paid money waited for its capture. The hour in which a
+            verify can capture money begins no earlier.
         clean: whether the last examination found the payment certainly unpaid.
         decline: a callback's code for a decline, not yet confirmed by an "error" of both verify and inquiry.
         said: last retry or decline notice for the waiting conversation; None once the notice is outdated.
@@ -196,8 +196,8 @@ class Entry:
         """Whether the message still has to be sent: it wasn't sent, or the outcome is unknown."""
         if self.state in ("prepared", "sending", "unsure"):
             return True
-        # After a start of the program, unclear payments are examined, which changes their state. In these
-        # states only an id or a callback shows that the user has the message.
+        # After a start of the program, unclear payments are examined, which changes their state. In "check"
+        # and "verifying", only an id or a callback shows that the user has the message.
         named = self.message_id is not None or self.invoice_id is not None or self.hinted_at is not None
         return self.state in ("check", "verifying") and not named
 
@@ -205,7 +205,7 @@ class Entry:
         """Return whether the aside that got the payment may still give the goods.
 
         Args:
-            uncertain: whether the aside received the payment as `Captured.uncertain`, from an operator.
+            uncertain: the value of `Captured.uncertain` when the aside got the payment.
         """
         if self.taker != "handler":
             return False

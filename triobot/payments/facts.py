@@ -79,7 +79,8 @@ REFUSED: Final = frozenset({1001, 1002})
 FINAL: Final = REFUSED | {USED}
 UNVERIFIED: Final = frozenset({1005, 1006})
 UNTAKEN: Final = frozenset({NOT_ENOUGH, USED})
-"""Codes that mean that no money left the wallet; after every other decline money may have left."""
+"""Codes that mean that no money left the wallet; after every other decline, money may have left the wallet.
+"""
 LINGER: Final = 5 * 60 * 1_000
 """Time after a verify's start in which a verify without an answer may still reach the platform."""
 WINDOW: Final = 60 * 60 * 1_000
@@ -89,7 +90,7 @@ AFTERLIFE: Final = 75 * 60 * 1_000
 and 15 minutes for clock differences.
 """
 BUTTON_LIFE: Final = 24 * 60 * 60 * 1_000
-"""Time for which a button that may exist, and can't be removed, is expected to be pressed."""
+"""Time in which users may press a button that possibly exists and can't be removed."""
 
 
 @final
@@ -230,7 +231,7 @@ def _is_proof(entry: Entry, now: int) -> bool:
 
 
 def unpaid_until(entry: Entry) -> int:
-    """Return the latest moment at which, as is known, the user had paid no money that wasn't captured."""
+    """Return the latest known moment at which no paid money waited for its capture."""
     known = [at for at in (entry.clean_at, entry.sent_at) if at is not None]
     return max(known, default=entry.made_at)
 

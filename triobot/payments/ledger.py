@@ -1,4 +1,4 @@
-"""The ledger: computes from an entry and a fact the next entry, the duties, alarms and notices. Pure.
+"""The ledger: from an entry and a fact, computes the next entry, its duties, alarms and notices. Pure.
 
 The table defines the next state, the taker, the duties and the alarms. This module updates the entry's other
 fields, so that the new entry alone defines what to do next and when. No duty is carried out before the entry
@@ -67,7 +67,7 @@ class Moved:
 class Impossible:
     """The refusal of a fact for which the table has no row.
 
-    The entry stays unchanged; the caller counts the fact, with an alarm.
+    The entry stays unchanged. The caller counts the refusal and raises an alarm.
     """
 
     entry: Entry
@@ -86,7 +86,7 @@ _UNANSWERED: Final = frozenset({"inquire_unknown", "inquire_403", "inquire_seen"
 
 
 def move(entry: Entry, fact: Fact, now: int) -> Outcomes:
-    """Return the entry after the fact, which happened at `now`, with the duties, alarms and notice. Pure."""
+    """Apply a fact that happened at `now`; return the move, or `Impossible` if the fact is refused. Pure."""
     name = name_of(entry, fact, now)
     row = find(entry.state, name)
     if row is None or not _allowed(entry, name):
@@ -128,7 +128,7 @@ def _taker(entry: Entry, row: Transition) -> Taker:
         case "late":
             return entry.late if entry.taker == "conversation" else entry.taker
         case "last":
-            # One last verify follows now, for a payment that was made in time, but without a callback.
+            # One last verify follows now, in case the user paid in time and the callback was lost.
             asked = entry.verifiable and entry.ask == "verify"
             return entry.taker if entry.taker != "conversation" else "handler" if asked else entry.late
         case "once" | "once_more":
@@ -274,7 +274,7 @@ def _clocked(entry: Entry, name: FactName, now: int) -> Entry:
 
 
 def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
-    """Set the fields for moments, doubts and duties that follow from the change of state."""
+    """Set the times, doubts and duties that follow from the change of state."""
     if after.taker != "conversation" and before.taker == "conversation":
         after = attrs.evolve(after, ended_at=now)
     if before.state == "delivered" and after.state == "verified":
@@ -298,7 +298,7 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
             clean=certain,
             clean_at=after.asked_at if certain else after.clean_at,
             warned=() if certain else after.warned,
-            # No earlier callback or verify has captured anything.
+            # If certainly nothing was captured, earlier callbacks and doubts don't count any more.
             claims=0 if certain and not after.hinted else after.claims,
             doubt_at=None if certain else after.doubt_at,
         )
@@ -323,9 +323,7 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
 def _with_duties(
     before: Entry, after: Entry, fact: Fact, name: FactName, due: tuple[Duty, ...], now: int
 ) -> tuple[Entry, tuple[Duty, ...]]:
-    """Set the due times of the duties; return the new entry, and those of the duties that apply to the
-    entry.
-    """
+    """Set the due times of the duties; return the new entry, and the duties that apply to the entry."""
     done: list[Duty] = []
     if name in _EXAMINED or name in _UNANSWERED:
         after = attrs.evolve(
@@ -397,7 +395,7 @@ def _deliver_at(entry: Entry, name: FactName, now: int) -> int | None:
 
 
 def _with_word(before: Entry, after: Entry, row: Transition, fact: Fact) -> Entry:
-    """Store a retry or decline notice for the waiting conversation; `Entry.news` has all other notices."""
+    """Store a retry or decline notice for the waiting conversation; `Entry.news` computes other notices."""
     waits = before.taker == "conversation"
     if waits and row.outcome == "retry" and isinstance(fact, Hint) and not _elsewhere(before, fact):
         url = None if len(fact.charge_url or "") > _LONGEST_LINK else fact.charge_url

@@ -2,11 +2,11 @@
 
 A payment must be verified within an hour. The hour begins no earlier than the last moment at which the
 payment was certainly unpaid. If a callback is lost, only the sweep finds the payment. The sweep's interval is
-therefore shorter than an hour, and the rest of the hour is the time for the platform to answer. The rest is
-at least 20 minutes during three hours. The three hours start again when the button is shown, when a callback
-arrives, and when the conversation stops waiting. Afterwards the intervals grow with the elapsed time, because
-an unpaid button must not cost requests forever. A payment made after the three hours is found by its
-callback, by another press, or by the examination at the conversation's end.
+therefore shorter than an hour. For three hours, the interval leaves at least 20 minutes of the hour for the
+platform's answer. These three hours start again when the button is shown, when a callback arrives, and when
+the conversation stops waiting. Afterwards the intervals grow with the elapsed time, because an unpaid button
+must not cost requests forever. A payment made after the three hours is found by its callback, by another
+press, or by the examination at the conversation's end.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ UNCLEAR: Final = 5 * MINUTE
 
 SWEEP: Final = 18 * MINUTE
 LONGEST: Final = 40 * MINUTE
-"""Shortest (`SWEEP`) and longest pause between examinations of a payable payment within `FRESH`."""
+"""Shortest pause (`SWEEP`) and longest pause (`LONGEST`) between examinations of an open payment within
+`FRESH`.
+"""
 FRESH: Final = 3 * HOUR
-"""Time in which a payment with a lost callback is found within its hour."""
+"""Time in which the sweep finds a payment with a lost callback within the payment's hour."""
 
 NEAR: Final = 30 * SECOND
 """Pause while the outcome is unknown, if an alarm would come before the next regular examination."""
@@ -90,15 +92,15 @@ def rarely(entry: Entry, at: int, pause: int) -> int:
 
 
 def _fresh_at(entry: Entry, now: int) -> int:
-    """Return the latest moment before now after which the user is likely to pay."""
+    """Return the time of the latest past event after which the user is likely to pay; `now` without such an
+    event.
+    """
     known = (entry.made_at, entry.sent_at, entry.hinted_at, entry.ended_at)
     return max((at for at in known if at is not None and at <= now), default=now)
 
 
 def verify_by(entry: Entry) -> int:
-    """Return the end of the hour after `clean_at`: until then, a verify still captures the money of a
-    payment.
-    """
+    """Return the moment until which a verify certainly still captures the user's money."""
     return unpaid_until(entry) + WINDOW
 
 
@@ -155,8 +157,7 @@ def clock_set(entry: Entry, by: int, now: int) -> Entry:
     """Correct an entry after the clock was set.
 
     If the clock went forward while the program ran, the stored times of past events move along, so elapsed
-    times stay the same. Due times and the end of a button's life aren't moved: the duty is due, or the
-    button's life is over, if the stored time lies before the new time.
+    times stay the same. Due times and `expires_at` aren't moved: they apply to the new time of day.
 
     If the clock went back, all past times and due times that now lie in the future are changed to `now`. The
     clock's error at the stored times is unknown, and an early examination is better than a late examination.
