@@ -1,4 +1,6 @@
-"""Alarms by signed HTTP POST, with httpx; imported only if a bot's settings name an address."""
+"""A target that sends alarms by signed HTTP POST, with httpx; imported only if a bot's settings name an
+address.
+"""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class AlarmSink:
             log.warning("the store is behind: this alarm is in the log only")
 
     def pass_on(self, alarm: Alarm) -> bool:
-        """Report an alarm that is stored already. Return False if the alarm was reported within the hour."""
+        """Report an alarm, but don't store it. Return False if the alarm was reported within the hour."""
         now = trio.current_time()
         what = (alarm.kind, alarm.key)
         reported, _, times = self._rung.pop(what, (-math.inf, now, 0))
@@ -90,9 +90,9 @@ class AlarmSink:
         self._rung[what] = reported if known else now, now, times + 1
         if known:
             if self._at_rest:
-                # No alarm was open, so this alarm was acknowledged, and must be reported again.
+                # The store has no open alarm, so an operator has acknowledged this alarm. Report it again.
                 self._news.set()
-            # If alarms are open, check soon: an operator may have acknowledged this alarm.
+            # If alarms are open, check the store soon: an operator may have acknowledged this alarm.
             self._look_by = self._looked_at + _LOOK
             self._pause.deadline = min(self._pause.deadline, self._look_by)
             return False
@@ -187,7 +187,7 @@ class AlarmSink:
                 await store.commit(AcknowledgeAlarms((kind,), key, clock.now()))
 
     async def _tell(self, store: Store, clock: WallClock) -> float:
-        """Call the hook for each open alarm with which the hook was not called for an hour.
+        """Call the hook for each open alarm that was not passed to the hook in the last hour.
 
         Return the seconds until the next round.
         """

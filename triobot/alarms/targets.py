@@ -1,10 +1,10 @@
 """Send alarms to people: by a signed HTTP POST (`http_target`), or into a chat of the bot itself.
 
 Each target has its own task, so that a failing or slow target delays no other target. For each target and
-alarm, the store has the time of the last message. The task compares the open alarms with these stored times.
-So each alarm is sent once, even over restarts. An open alarm is sent again after the configured time, and an
-ended alarm is sent once more. If the process is killed after a message is sent and before its time is stored,
-the message is sent again.
+alarm, the store contains the time of the last message. The task compares the open alarms with these stored
+times. So each alarm is sent once, even over restarts. An open alarm is sent again after the configured time,
+and an ended alarm is sent once more. If the process is killed after a message is sent and before its time is
+stored, the message is sent again.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Target(Protocol):
     """A receiver of alarms.
 
     Attributes:
-        name: for logs and alarms; no secret.
+        name: the target's name in logs and alarms; contains no secret.
     """
 
     @property
@@ -151,7 +151,7 @@ class ChatTarget:
 @final
 @guarded
 class _Mark:
-    """The stored fact about the last message that was sent to a target about an alarm.
+    """The stored data about the last message to a target about one alarm.
 
     Attributes:
         first: when the alarm was first raised. This time distinguishes the alarm from a later alarm of the
@@ -221,7 +221,7 @@ class Courier:
                 again = min(2 * again, _LONGEST_AGAIN)
                 continue
             except StoreError:
-                more = True  # with this value, the alarm is checked again a minute later
+                more = True  # the alarms are checked again a minute later
             again = _FIRST_AGAIN
             if more:
                 await trio.sleep(_FIRST_AGAIN)

@@ -62,7 +62,7 @@ class Alarm:
 
     Attributes:
         kind: kind from the closed list.
-        key: distinguishes alarms of one kind: each pair of kind and key is one alarm.
+        key: distinguishes alarms of one kind; each pair of kind and key is one alarm.
         text: what is at risk, until when, and what to do.
     """
 

@@ -98,7 +98,7 @@ def allow_descriptors(needed: int) -> None:
 
 
 async def open_listeners(binds: Sequence[Bind], *, backlog: int) -> list[trio.SocketListener]:
-    """Listen on all of the addresses, or raise and listen on no address.
+    """Listen on all addresses, or raise an error and listen on none.
 
     Raises:
         ConfigError: an address is in use or doesn't belong to this computer, or a descriptor is no listening

@@ -1,9 +1,9 @@
-"""The protocol `WallClock` for the time of day, and detection of jumps of this time.
+"""The protocol `WallClock` for the time of day, and the class `Timepiece`, which detects jumps of the clock.
 
 The time of day jumps when a person or a late time service sets the clock, and when a computer without a
 battery starts. After a jump, a timer of an hour must still last an hour. So a running bot reads the time
-through a `Timepiece`. Each time it is read, the `Timepiece` compares the time of day with a clock that can't
-be set, and so detects each jump.
+through a `Timepiece`. At each reading, the `Timepiece` compares the time of day with a clock that can't be
+set, and so detects each jump.
 
 There is one exception, because handling an event reads the clock several times. For 100 ms after a
 comparison, the `Timepiece` makes no new comparison, unless the system clock shows an earlier time. So if the
@@ -168,7 +168,7 @@ class Timepiece:
     def take_up(self, jumped: int) -> None:
         """Add the sum of the jumps in earlier processes, `jumped` milliseconds.
 
-        Must be called once, before the attribute `jumped` is used.
+        Must be called once, before `jumped` is called.
         """
         self.before = jumped
         self._jumped += jumped

@@ -58,8 +58,8 @@ class ServingLimits:
     """Limits of a listener: its connections, sizes and waiting times.
 
     Attributes:
-        header_bytes: largest number of bytes of a request line with its headers. Longer heads are answered
-            431.
+        header_bytes: largest number of bytes of a request line with its headers. A longer head is answered
+            with 431.
         idle_seconds: time limit for an idle connection, and for reading the rest of a begun request head. The
             connection is closed without an answer at most a quarter of the limit later.
         body_seconds: time limit for each read of a body. The connection is closed at most a quarter of

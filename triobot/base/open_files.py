@@ -14,7 +14,7 @@ OWNER_ONLY: Final = 0o600
 PLAIN: Final[int] = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 """Flags for every open: the descriptor is not inherited, and bytes are unchanged."""
 CAREFUL: Final[int] = PLAIN | getattr(os, "O_NOFOLLOW", 0)
-"""`PLAIN`, and opening a symbolic link fails."""
+"""Flags as `PLAIN`, but opening a symbolic link fails."""
 AT_ONCE: Final[int] = getattr(os, "O_NONBLOCK", 0)
 
 

@@ -49,8 +49,7 @@ _STUDIO: Final = frozenset({"demo", "dev", "emulate", "inspect", "replay", "simu
 _TOGETHER: Final = {"send": "reach", "signal": "reach", "start": "reach"}
 """Commands that share a module, with the module's name."""
 _APART: Final = {"run": ".run_work", "journal": ".journal_work"}
-"""Commands with one module for the arguments and another module for the implementation, which is named here.
-"""
+"""Commands with separate modules for arguments and implementation, with the implementation's module."""
 
 _EXAMPLES: Final = """\
 examples:

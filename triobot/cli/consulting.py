@@ -41,7 +41,7 @@ _OF_ANY_BOT: Final = (
     *("broadcast.list", "broadcast.status", "chats.send", "chats.signal", "chats.start"),
 )
 """Requests for which a store is opened without a token, since these requests change nothing in an opened
-store: without a running bot, the calls to a chat (`chats.send` and so on) fail.
+store. Without a running bot, the calls to a chat (`chats.send` and so on) fail.
 """
 _PAUSES: Final = (0.1, 0.2, 0.4, 0.8)
 """Pauses before new attempts, in seconds: a process that has just opened a store can't answer at once."""
@@ -172,7 +172,7 @@ async def _once_settled(try_it: Callable[[], Awaitable[_T]]) -> _T:
 
 @asynccontextmanager
 async def open_to_look(settings: Settings) -> AsyncGenerator[tuple[Ask, bool]]:
-    """Yield a function that sends requests that only read, and whether a running bot answers. Write nothing.
+    """Yield a function for read-only requests, and whether a running bot answers them. Write nothing.
 
     Without a running bot, the function sends the requests to a copy of the store. So a bot can start while
     the block runs.

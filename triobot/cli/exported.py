@@ -133,7 +133,7 @@ def stretches_of(stored: Stored, code: Sequence[Mapping[str, object]]) -> Sequen
         since, digests = next((one for one in reversed(builds) if one[0] <= time_of(record)), (None, None))
         if digests is not None and not digests <= kept:
             digests = None
-        # The record of the code's end belongs to the stretch of the previous turn, even if another build
+        # The record of the coroutine's end is no turn: it extends the last stretch, even if another build
         # stored this record.
         if found and (found[-1].digests == digests or record[0] in ENDS):
             found[-1] = attrs.evolve(found[-1], last=n)

@@ -54,7 +54,8 @@ SPINS: Final = 20.0
 FEW: Final = 500
 """Up to this number of conversations, one process is faster: each further process has to import the bot."""
 MOST: Final = 16
-"""Default limit of replaying processes: a single process reads the journals for all of these processes."""
+"""Default limit for the number of replaying processes: a single process reads the journals for all of them.
+"""
 
 BATCH: Final = 32
 """Number of journals in one batch to a process. On a busy machine, each batch waits for the scheduler twice.
@@ -64,7 +65,7 @@ Journals: TypeAlias = AsyncGenerator["list[Answer]"]
 _Batch: TypeAlias = "list[list[Answer]]"
 
 _WORDS: Final = 20
-"""Limit of the pairs of reworded lines in a report."""
+"""Largest number of pairs of reworded lines in a report."""
 
 
 class _RunsOnError(BaseException):
@@ -529,8 +530,9 @@ def _looker(target: str, known: str) -> Looker:
 
 
 def _findings(target: str, known: str, batch: _Batch) -> list[Finding]:
-    # The parent process talks to this process by descriptors 0 and 1. Libraries in C and started programs
-    # could use these descriptors directly, so connect both to the null device during the replays.
+    # The parent process communicates with this process through descriptors 0 and 1. Libraries in C and
+    # started programs could use these descriptors directly, so connect both to the null device during the
+    # replays.
     null, kept = os.open(os.devnull, os.O_RDWR), (os.dup(0), os.dup(1))
     for fd in range(3):
         os.dup2(null, fd)

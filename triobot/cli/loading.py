@@ -109,7 +109,7 @@ def _import_file(path: Path, name_in_it: str) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ConfigError(f"{str(path)!r} is no Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # type hints of the module's classes are resolved by `sys.modules`
+    sys.modules[name] = module  # type hints of the module's classes are resolved through `sys.modules`
     try:
         spec.loader.exec_module(module)
     except BaseException as error:

@@ -86,7 +86,7 @@ async def _checked(settings: Settings) -> _Checked:
 
 
 def _without(store: Path) -> _Checked:
-    """Return the result if no bot runs. Check whether the store's file exists and is readable."""
+    """Return the result without a running bot. Check whether the store's file exists and is readable."""
     try:
         with store.open("rb") as file:
             readable = file.read(len(_SQLITE)) in (_SQLITE, b"")  # a new store is empty for a moment

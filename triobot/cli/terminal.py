@@ -146,7 +146,7 @@ def drawn(share: float) -> str:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether `stream` is a terminal; None is a stream that was closed before this process started."""
+    """Return whether `stream` is a terminal; None is a stream that was closed before this process started."""
     try:
         return stream is not None and stream.isatty()
     except (AttributeError, ValueError):  # the bot has replaced or closed the stream

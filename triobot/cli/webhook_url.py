@@ -88,7 +88,8 @@ def run(arguments: argparse.Namespace) -> None:
             " for the bot and for this command"
         ) from error
     if new and settings.webhook_secret is None:
-        # In a wrong folder, this new store is not the bot's store, and its secret is not the bot's secret.
+        # If the command runs in a wrong folder, the new store is not the bot's store, and its secret is not
+        # the bot's.
         print(f"triobot: made a new store, {settings.store}, with a new secret", file=sys.stderr)
     print(webhook_address(base, secrets))
 

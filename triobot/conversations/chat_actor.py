@@ -418,8 +418,8 @@ class ChatActor:
     def end_all(self, before: int) -> Sequence[Conversation]:
         """End all conversations without a message: the user has left, or the chat is to be forgotten.
 
-        Queued events and starts are also dropped, even if the chat can't be forgotten because of open
-        payments. Return the conversations.
+        Queued events and starts are also dropped, even if open payments keep the chat from being forgotten.
+        Return the conversations.
 
         Args:
             before: events before this row count as too late; later events are for conversations that begin

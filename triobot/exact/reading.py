@@ -123,7 +123,7 @@ class Reading:
         return _are_like(mine, its)
 
     def steps_like(self, other: Reading) -> bool:
-        """Whether similar expressions make the steps' functions; the functions' bodies may differ."""
+        """Whether both readings pass similar expressions to their steps; the functions' bodies may differ."""
         return _is_like(self._step, other._step)
 
     def ends_like(self, other: Reading) -> bool:

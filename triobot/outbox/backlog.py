@@ -33,7 +33,7 @@ def oldest_wait(lanes: Lanes[Delivery], now: float) -> float:
 
 
 def is_stuck(lanes: Lanes[Delivery], now: float) -> bool:
-    """Return whether the wait for an empty queue (`drain`) makes no progress until the platform recovers.
+    """Return whether `drain`, the wait for an empty queue, makes no progress until the platform recovers.
 
     Draining makes no progress while operations are queued, none is in flight, and one of these is true:
 

@@ -15,9 +15,9 @@ operation is *suspected*, and waits in its lane until one of these events shows 
 
 The refusal of a broadcast's request is weak evidence, and is called *faint*, if no request to the chat has
 succeeded lately: most users of an old audience may have left. An operation with a faint refusal waits like
-other refused operations, but its chat isn't counted as one of the several refused chats. After a minute
-without any success, several faint refusals mean that the token is the cause. Fewer faint refusals mean that
-their chats are the cause.
+other refused operations, but its chat isn't counted when several chats are refused within seconds. After a
+minute without any success, several faint refusals mean that the token is the cause. Fewer faint refusals mean
+that their chats are the cause.
 
 No operation fails while everything is held. Every half minute one queued operation is sent as a probe. While
 fewer than `BreakerRules.chats` chats are suspected, an operation of a chat without a refusal is sent as a
@@ -205,7 +205,7 @@ class Breaker:
         return False
 
     def judge(self, now: float) -> tuple[Hashable, ...]:
-        """Decide the cause of each refusal that has waited for other evidence long enough.
+        """Decide the cause of each refusal that has waited long enough for other evidence.
 
         Call `judge` before operations are started, and at the time that `look_again` returned.
 
@@ -227,7 +227,7 @@ class Breaker:
         return tuple(late)
 
     def look_again(self, now: float) -> float:
-        """Return when the result of `judge`, `may_probe` or `may_ask` can next change if nothing happens."""
+        """Return when the result of `judge`, `may_probe` or `may_ask` can next change by time alone."""
         if self.held is not None:
             probe_at = NEVER if self._probing else self._probe_at
             ask_at = NEVER if self._asking else self._ask_at

@@ -1,4 +1,4 @@
-"""The state of one broadcast: the receivers to send to next, and the writes that come first. Pure.
+"""The state of one broadcast: the next receivers, and the writes to commit before sending to them. Pure.
 
 A broadcast first stores its next receivers as *meant*, together with the outcomes of earlier requests. Only
 then does the broadcast send the message to these receivers. So after a crash, only meant receivers without an
@@ -63,7 +63,7 @@ class WindowRules:
 
 @final
 class Window:
-    """The limit for the number of one broadcast's receivers in flight.
+    """The limit for the number of receivers in flight of one broadcast.
 
     Attributes:
         pace: requests that the outbox may start in a second; None: unlimited. The window allows at most this
@@ -96,8 +96,8 @@ class Window:
         return int(now >= self._news_at + self._quiet)
 
     def look_again(self, now: float) -> float:
-        """Return when the result of `room` can next grow although no outcome arrives; `NEVER` if it can
-        grow only after an outcome.
+        """Return when the result of `room` can next grow without a new outcome; `NEVER` if only an outcome
+        can make it grow.
         """
         if self.flying >= self.most:
             return NEVER
@@ -193,7 +193,7 @@ class BroadcastPlan:
 
     @property
     def wants(self) -> int | None:
-        """Position after which to read more receivers now; None if no receivers are needed."""
+        """Position after which more receivers must be read now; None if no receivers are needed."""
         ending = self.stopped or self.resting
         return None if ending or self._all_read or len(self._ahead) >= self.window.most else self._read_to
 
@@ -249,7 +249,7 @@ class BroadcastPlan:
         return len(self._done) in (1, self._half) or not self.window.flying
 
     def look_again(self, now: float) -> float:
-        """Return when `stride` can next return a step although no new outcome arrives."""
+        """Return when `stride` can next return a step without a new outcome."""
         soonest = NEVER
         if self._ahead and not (self.stopped or self.resting):
             soonest = max(self.window.look_again(now), self._wrote_at + MOMENT)

@@ -98,8 +98,8 @@ class _RunningBroadcast:
     Attributes:
         news: set when the task has something to do.
         telling: the chat of each request in flight, by the request's cancel scope.
-        forgotten: chats to skip. The store deletes these chats' rows, but the task may have read the rows
-            before.
+        forgotten: chats to skip. The store deletes these chats' rows, but the task may have read some of
+            these rows earlier.
         patient_until: when a stopped broadcast stops waiting for answers.
     """
 
@@ -347,8 +347,8 @@ class Broadcasts:
             if job is None or job.status.over or key in self._capturing:
                 self._due.pop(key, None)
             elif job.status.state == "capturing":
-                # If the store is full, the next call reads the job again before a new try: `start` may have
-                # used the key again.
+                # If the store is full, the next call of `_look` reads the job again, because `start` may have
+                # used the key meanwhile.
                 if await self._committed(DropBroadcast(key)):
                     self._due.pop(key, None)
                 else:

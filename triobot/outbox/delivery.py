@@ -139,7 +139,7 @@ def choose_lane(lanes: Lanes[Delivery], delivery: Delivery) -> None:
 
 @final
 class Unrecorded:
-    """For each lane, the `recorded` event of the last operation that has such an event.
+    """The newest `recorded` event of each lane's operations.
 
     The lane's next operation waits in its position for that event. Without this wait, a crash between the two
     operations could repeat the earlier operation after the later one.

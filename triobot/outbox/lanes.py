@@ -261,14 +261,14 @@ class Lanes(Generic[P]):
             self._arrange(lane, now)
 
     def postpone(self, place: P, until: float, now: float) -> None:
-        """Put an entry in flight back at the head of its lane; the next attempt starts at `until`."""
+        """Move an entry in flight back to the head of its lane; the next attempt starts at `until`."""
         lane = self._landed(place)
         lane.not_before = max(lane.not_before, until)
         self.queued += 1
         self._arrange(lane, now)
 
     def suspend(self, place: P, now: float) -> None:
-        """Put an entry in flight back at the head of its lane, until `resume` or a probe starts it."""
+        """Move an entry in flight back to the head of its lane, where it waits for `resume` or a probe."""
         lane = self._landed(place)
         self._suspended[lane] = None
         self.queued += 1

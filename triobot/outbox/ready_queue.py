@@ -55,7 +55,7 @@ class ReadyQueue(Generic[L]):
         self._pace = pace
         self._lanes: list[dict[L, None]] = [{} for _ in Urgency]
         self._stuck: list[dict[L, None]] = [{} for _ in Urgency]
-        # For each ready lane, the dictionary that lists the lane.
+        # For each ready lane, the dictionary that contains the lane.
         self._listed: dict[L, dict[L, None]] = {}
         self._passed = [0 for _ in Urgency]
         self._stuck_passed = 0

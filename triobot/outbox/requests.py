@@ -1,8 +1,8 @@
 """Requests to the platform, each with a time limit.
 
 Some clients of the platform can begin a request without a task (`seams.BeginsRequests`). Any task may wait
-for the result, without a cancel scope: the outbox's timer task calls `expire` to end late requests. All other
-requests are sent within a cancel scope of the waiting task.
+for the result of a begun request, without a cancel scope: the outbox's timer task calls `expire` to end late
+requests. All other requests are sent within a cancel scope of the waiting task.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Requests:
 
     def ended(self, delivery: Delivery) -> None:
         """Remove a delivery's request, if one was begun."""
-        # A request past its deadline has no entry here. The request can still end with an answer, because an
-        # answer with an incomplete body is used too.
+        # A request past its deadline has no entry here. Such a request can still end with an answer, because
+        # an answer with an incomplete body is also used.
         self._deadlines.pop(delivery, None)
         delivery.begun = None
 

@@ -33,7 +33,8 @@ class OutboxRules:
     """
 
     parallel: int = 40
-    # The webhook's listener leaves as many file descriptors free: less than half of a process's usual 1,024.
+    # The webhook's listener reserves file descriptors for these connections. So the number is less than half
+    # of a process's usual limit of 1,024 descriptors.
     connections: int = 480
     uploads: int = 16
     typing_every: float = 4.0

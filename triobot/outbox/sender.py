@@ -105,8 +105,8 @@ class LaneSender:
         """Queue an operation in its recipient's lane, and wait for its result.
 
         The operation is queued before the first checkpoint. Operations of one recipient are sent in the order
-        of queueing, one at a time, and a file is uploaded in its operation's position. The number of waiting
-        callers bounds the queue's length.
+        of queueing, one at a time, and a file is uploaded only when its operation is next. The number of
+        waiting callers bounds the queue's length.
 
         Verify and inquiry don't wait for the chat's messages. A phone number and its owner's chat id have
         different lanes. An edit with `Urgency.BESIDE` has no position in its chat's order, and the chat's
@@ -116,7 +116,7 @@ class LaneSender:
             doubted: called, and not awaited, when the operation is sent again although an earlier attempt may
                 have arrived.
             recorded: event that the caller must set once the outcome is durable. If the lane's next operation
-                also has a `recorded`, the next operation waits for this event before it is sent.
+                also has a `recorded` event, the next operation waits for this event before it is sent.
 
         Raises:
             RefusedError: the platform refused the operation. A 403 is raised only if the chat, and not the

@@ -60,7 +60,7 @@ class Flight:
 
 @final
 class Slots:
-    """The operations in flight, and the slots and connections that are left.
+    """The operations in flight, and the free slots and connections.
 
     Args:
         parallel: number of slots.
@@ -84,7 +84,7 @@ class Slots:
         self._held_by = [0 for _ in Urgency]
         # Slots and connections in use by stuck lanes.
         self._stuck_holding = self._stuck_flying = 0
-        # Time of the last start while half of the connections were in use.
+        # Time of the last start with more than half of the connections in use.
         self._flew_at = 0.0
         # Time of the last answer, or of a later start that found no other operation in flight.
         self._heard_at = float("-inf")

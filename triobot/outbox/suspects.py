@@ -76,9 +76,7 @@ class Suspects:
         return delivery
 
     def look_again(self, now: float) -> float:
-        """Return when a delivery may next start, or the breaker may next decide about a delivery, if
-        nothing else happens.
-        """
+        """Return when a delivery can next start, or the breaker can next decide, by time alone."""
         if self.breaker.is_untroubled():
             return self._lanes.look_again(now)
         breaker_at = self.breaker.look_again(now)

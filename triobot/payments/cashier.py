@@ -171,8 +171,8 @@ class Cashier:
         return moving(self.entries, id, SendOk(message_id, invoice_id, twice), now=self._clock.now())
 
     def ended(self, id: RefId, how: PaymentEnd) -> MovePayment:
-        """Return the write for a failed send, or for the end of the conversation or aside that is the
-        payment's taker.
+        """Return the write for a failed send, or for the end of the payment's taker (a conversation or an
+        aside).
 
         If the payment has another taker now, the write for a taker's end has no effect.
         """

@@ -138,12 +138,12 @@ class Entries:
     def pages(
         self, states: Sequence[State], *, chat_id: ChatId | None = None, before: int | None = None
     ) -> Pages:
-        """Return an iterator over the entries in these states that reads a page at a time."""
+        """Return an iterator over the entries in these states; the iterator reads a page at a time."""
         find = partial(self._rows.find, states=states, chat_id=chat_id, before=before, limit=_PAGE)
         return Pages(lambda after: await_store(partial(find, after=after)))
 
     def announce(self, planned: Planned) -> None:
-        """Count durable moves and pass each move to `listen`; for commits that `Entries` didn't make."""
+        """Count durable moves and pass each move to `listen`; needed after a commit by other code."""
         for outcome in planned.outcomes:
             self.counts[outcome.fact if isinstance(outcome, Moved) else "impossible"] += 1
             if isinstance(outcome, Moved):

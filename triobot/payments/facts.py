@@ -214,13 +214,14 @@ def _is_proof(entry: Entry, now: int) -> bool:
 
     The interface doesn't define whether "verified" means paid or captured. Suppose that a verify between two
     such answers said "error". Then the verify had nothing to capture. Either the payment was captured, or the
-    money went back before the verify, and the user paid again after the verify. Money goes back an hour after
-    the payment. So the second case is impossible if the verify was sent less than an hour after a moment at
-    which no money waited. The "error" itself proves that no money waited. So a second "error" always decides.
+    money went back before the verify, and the user paid again after the verify. Uncaptured money goes back to
+    the user an hour after the payment. So the second case is impossible if the verify was sent less than an
+    hour after a moment at which no money waited. The "error" itself proves that no money waited. So a second
+    "error" between such answers always completes the proof.
 
     A payment whose taker is "nobody" isn't verified. For such a payment, "verified" proves a capture once any
-    uncaptured money has gone back and the user can't pay again. If the button can't be removed, a day of such
-    answers, without a callback, is the proof: nobody pays the same button every hour for a day.
+    uncaptured money has gone back and the user can't pay again. If the button can't be removed, a day of
+    "verified" answers without a callback is the proof: nobody pays the same button every hour for a day.
     """
     if entry.seen_at is None:
         return False

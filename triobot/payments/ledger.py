@@ -183,7 +183,7 @@ def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
         tries=0,
         # The callback proves that the button was on the screen.
         gone_at=None if entry.state in ("refused", "void") else entry.gone_at,
-        # The callback names the message of a send without an answer.
+        # After a send without an answer, the callback shows the message's id.
         message_id=entry.message_id or shown_as,
         payer=hint.payer or entry.payer,
     )
@@ -280,7 +280,7 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
     if before.state == "delivered" and after.state == "verified":
         after = attrs.evolve(after, redelivered=True, delivered_at=None)
     if name == "restart" and after.state == "verifying" and after.ask == "inquire" and not after.verify_said:
-        # The last process may have a request in flight.
+        # A request of the previous process may still be in flight.
         after = attrs.evolve(after, doubt_at=after.asked_at)
     if name == "inquire_early":
         certain = after.verify_said == "error"
@@ -348,8 +348,8 @@ def _with_duties(
                 if not after.verifiable:
                     continue
                 # A wanted payment is verified again: the money is captured, or the answer is "error". An
-                # unwanted payment is only inquired about. A payment restored from a backup is only inquired
-                # about too: after the backup, the money may have been captured, and the goods given.
+                # unwanted payment is only inquired about. A payment restored from a backup is also only
+                # inquired about: after the backup, the money may have been captured, and the goods given.
                 verified = duty == "examine" and after.wanted and not after.uncertain
                 asked = duty == "examine" or name == "restored"
                 later = after.check_at if name in _UNANSWERED else now

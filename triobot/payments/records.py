@@ -107,7 +107,7 @@ def writes_of(outcome: Moved | Impossible, now: int) -> Iterator[PutPayment | Ra
 def alarm_of(kind: AlarmKind, entry: Entry, what: str = "") -> Alarm:
     """Return an alarm about a payment.
 
-    The alarm's text has the amount, the event, the risk with its deadline, and the command to use.
+    The alarm's text contains the amount, the event, the risk with its deadline, and the command to use.
     """
     money = f"{entry.amount:,} {entry.currency}"
     if kind == "amount_mismatch" and entry.captured is not None:

@@ -62,7 +62,7 @@ ON_SCREEN: Final[tuple[State, ...]] = ("prepared", "sending", "open", "unsure", 
 
 
 def pause(pauses: tuple[int, ...], tries: int, then: int) -> int:
-    """Return element number `tries` of `pauses`, the pause after so many tries; `then` after more tries."""
+    """Return the pause after `tries` tries: an element of `pauses`, or `then` once `pauses` is used up."""
     return pauses[tries] if tries < len(pauses) else then
 
 
@@ -192,11 +192,11 @@ def _blind(entry: Entry) -> tuple[int, Clock] | None:
         return entry.blind_at + rarely(entry, entry.blind_at, BLIND_STILL), "unchecked_20min"
     unpaid = unpaid_until(entry)
     asked = [unpaid + distance(entry, unpaid) + ANSWER]
-    # A callback and the conversation's end each cause an early examination. The alarm is raised if the
+    # A callback causes an early examination, and so does the conversation's end. The alarm is raised if the
     # platform hasn't answered `BLIND` milliseconds later.
     asked += [at + BLIND for at in (entry.hinted_at, entry.ended_at) if at is not None and at > unpaid]
-    # After a start or a standstill, one alarm covers the time before. So this warning waits until the
-    # platform has had time to answer.
+    # After a start or a standstill, one common alarm covers the time without a watch. So this warning waits
+    # until the platform has had time to answer.
     return max(min(asked), (entry.watched_at or 0) + ANSWER), "unchecked_20min"
 
 

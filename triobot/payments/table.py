@@ -76,7 +76,8 @@ class Transition:
               possible, the entry's `late` replaces the conversation.
             - "once": the entry's `late` replaces the aside, because the last verify was answered or is
               impossible.
-            - "once_more": as "once", but an inquiry's first "verified" changes nothing.
+            - "once_more": as "once", but the aside stays the taker at an inquiry's first "verified", since a
+              verify follows.
             - "somebody": the aside for the item replaces "nobody".
         outcome: the outcome that a waiting conversation gets.
     """

@@ -99,7 +99,7 @@ def _notice(entry: Entry, since: int) -> PaymentNotice | None:
 
 
 def _is_examined(entry: Entry) -> bool:
-    """Return whether the cashier examines, or soon will, a callback that reported a paid or declined payment.
+    """Return whether the cashier now or soon examines a callback that reported a paid or declined payment.
 
     Only the first two examinations after a callback count: later examinations are too far in the future.
     """

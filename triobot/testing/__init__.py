@@ -9,9 +9,9 @@
 ...         await ali.says("Ali")
 ...         await ali.sees("Hello, Ali.")
 
-`drive` runs the bot as in production, on the emulator's platform. The test's people can do what people can do
-in the app, and see what the app would show. No socket is opened, an hour passes in a millisecond, and the
-test can crash the bot at any point.
+`drive` runs the bot as in production, on the emulator's platform. The simulated people can do everything that
+people can do in the app, and see what the app would show. No socket is opened, an hour passes in a
+millisecond, and the test can crash the bot at any point.
 """
 
 from __future__ import annotations

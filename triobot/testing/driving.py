@@ -238,8 +238,8 @@ async def drive(
             would restore the conversation. The replay repeats the code between operations, so a test that
             counts effects of that code must turn the check off. Both runs iterate sets in the same order, so
             the check misses code that depends on this order.
-        steps: outcomes of steps, by the name of the step's function. A step's outcomes are used in order, the
-            last outcome repeatedly. An outcome that is an exception is raised. Steps without an entry run.
+        steps: outcomes of steps, by the name of the step's function. A step's outcomes are used in order; the
+            last outcome is repeated. An outcome that is an exception is raised. Steps without an entry run.
             With `steps`, resources that aren't provided stay closed, and no background task runs.
         start: time of day at which the block begins, with a time zone; None: Saturday, 2 January 2027, 9:00
             UTC.

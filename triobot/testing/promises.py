@@ -157,7 +157,7 @@ def _waits_in_rooms(bot: Bot) -> int:
 
 
 def _explained(alarm: Alarm, around: Circumstances) -> bool:
-    """Whether faults of the platform or people's acts explain the alarm: then no promise is broken."""
+    """Return whether faults or people's acts explain the alarm, so that no promise is broken."""
     if alarm.kind == "token_refused":
         # If several people have left and the bot writes to no other chat, the refusals look like a refused
         # token.
@@ -168,7 +168,9 @@ def _explained(alarm: Alarm, around: Circumstances) -> bool:
 
 
 def _of_form(chat: PlatformChat, pressed: Pressed) -> bool:
-    """Whether the press sent a form: such a press has an id, but gets no answer (interface section 4.1)."""
+    """Return whether the press sent a form. Such a press has an id, but gets no answer (interface section
+    4.1).
+    """
     entry = chat.entries.get(pressed.message_id)
     return entry is not None and entry.form is not None
 

@@ -62,7 +62,7 @@ _WALLET: Final = 1_000_000
 # Number of times that the platform posts an event. An event that the platform gave up would look like an
 # event that the bot lost.
 _ATTEMPTS: Final = 10_000
-# Paths of all requests but answers to presses. Answers never fail here: the bot doesn't retry an answer,
+# Paths of all requests except answers to presses. Answers never fail here: the bot doesn't retry an answer,
 # since a late answer is useless.
 _FAILING: Final = tuple(kind.path for kind in OPERATIONS if kind.traits.lane != "answer")
 _WORDS: Final = (
@@ -193,7 +193,7 @@ class FirstBroken:
     """The first broken promise of a simulation; see `simulate_until`.
 
     Attributes:
-        promise: the violation; None as long as there is none.
+        promise: the violation; None while no promise is broken.
         journals: journals of the violation's chat, in the operator's format. The first journal belongs to the
             conversation that broke the promise.
         person: name of the person, if the violation's chat is a private chat; else "".
@@ -221,8 +221,8 @@ async def simulate_until(
     Until the violation, everything happens as in `simulate`, because the checks draw no random numbers.
 
     Args:
-        found: receives this violation, or the first violation that the checks at the end find; None simulates
-            to the end.
+        found: receives the violation that ended the simulation, or else the first violation that the final
+            checks find. None: the simulation runs to its end.
     """
     begun: Counter[str] = Counter()
     chance = random.Random(plan.seed)

@@ -23,7 +23,8 @@ def recorded(text: str) -> object:
 
 @final
 class StepResults:
-    """Returns each step's next result, and repeats the last result; raises a result that is an exception.
+    """Returns a step's results in turn, then repeats the last result; a result that is an exception is
+    raised.
 
     A step without results is executed.
 

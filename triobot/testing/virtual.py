@@ -71,8 +71,9 @@ class VirtualWallClock:
 
 
 STUCK_AFTER: Final = 2.0
-"""Real seconds in which no task runs, after which a test counts as stuck, unless a task is due or a thread or
-socket can wake a task."""
+"""Real seconds without a running task after which a test counts as stuck. A test isn't stuck while a task is
+due, or while a thread or socket can wake a task.
+"""
 
 
 @contextmanager

@@ -24,7 +24,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
 @final
 @guarded(kw_only=True)
 class Limits(ServingLimits):
-    """Limits and time limits of the webhook, with the limits of its listener.
+    """Limits of sizes and times, for the webhook and its listener.
 
     Attributes:
         body_bytes: largest number of bytes of one body, in any format (JSON, form or multipart). A longer

@@ -9,8 +9,8 @@ transaction is open, another process can't take the store.
 If the connection is lost, all uncommitted work is lost. A new session checks lock and count, and the batch is
 run again. If no server can be reached, the callers get an error, and no write of the batch is stored. If the
 connection was lost at COMMIT, only the count shows whether the COMMIT succeeded. The process then tries for
-up to `SETTLE_SECONDS` to read the count, before any caller gets an answer. If all attempts fail, the store is
-broken, because the commit may or may not be stored.
+up to `SETTLE_SECONDS` to read the count, before any caller gets an answer. If all attempts fail, the store
+is *broken*: the commit may or may not be stored, and the store refuses all further work.
 
 A batch goes to the server as one stream of statements with the COMMIT at the end. The process waits for an
 answer in the middle of the stream only where a job needs a row; see `stream` and `rows`. As on SQLite, a
