@@ -381,3 +381,25 @@ async def test_nothing_of_the_bot_runs_but_its_routes(autojump_clock: MockClock)
         assert [type(broke.error) for broke in branch.failures] == [RuntimeError]
         assert branch.left == []
     assert ran == []
+
+
+async def test_a_second_person_makes_the_chat_a_group_in_a_branch_too(autojump_clock: MockClock) -> None:
+    """The store has seen who acted before the notch; so what another says, unasked, gets no answer."""
+    bot = Bot()
+
+    @bot.conversation(command("order"), name="order")
+    async def order(chat: Chat) -> None:
+        await chat.choose("How many?", {3: "Three"})
+        await chat.ask("More?")
+
+    with library() as kept:
+        async with drive(bot) as world:
+            ali, sara = world.user("Ali", id=1), world.user("Sara", id=2)
+            group = await world.group(ali, sara, name="us", id=-5)
+            await ali.at(group).says("/order")
+            await sara.at(group).presses("Three")
+            await world.waits(seconds=1)
+    (stored,) = kept.all().values()
+    async with open_branch(bot, stored, 1) as branch:
+        await branch.act("say", {"text": "hello"}, 2)
+        assert not [line for line in branch.chat() if line["new"] and line.get("from_bot")]

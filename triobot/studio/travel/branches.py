@@ -364,7 +364,8 @@ async def open_branch(
         stored: the conversation's journal.
         beside: journals of the chat's other conversations, which are restored as of the notch too.
             Conversations that waited for a payment at that time, or gave a payment's goods, are left out.
-        group: whether the chat is a group; None: the journal decides.
+        group: whether the chat is a group; None: the journal decides. With True, the store of the branch
+            has seen all people of the journal, also those who act after the notch.
         settings: the bot's settings; the branch uses only those that the bot's code reads. None: the
             defaults.
         numbers: the branch's messages get numbers above this number.
@@ -485,8 +486,9 @@ def _newest_row(journals: Sequence[Stored]) -> int:
 
 
 def _senders(past: Past, beside: Sequence[Stored]) -> list[SenderId | None]:
-    """Return the ids of the people who acted before the notch. A second one makes the chat a group."""
-    events = [event for stored in (past.stored, *beside) for _, event in events_in(stored.records)]
+    """Return the ids of the people who acted before the notch in conversations that the branch restores."""
+    journals = [past.stored, *(one for one in beside if not is_over(one))]
+    events = [event for stored in journals for _, event in events_in(stored.records)]
     return list({event.sender.id: None for event in events if event.sender is not None})
 
 
@@ -505,11 +507,10 @@ async def _planted(past: Past, senders: Sequence[SenderId | None], beside: Seque
             writes.append(PutRested(stored.row.id, None, FITS))
         writes += [PutData(past.chat_id, key, text) for key, text in past.data.items() if text is not None]
         await store.commit(*writes)
-        if len(senders) > 1:
-            for sender in senders[:2]:
-                arrival = Arrival(past.chat_id, sender, past.at, "text/plain", b"")
-                if isinstance(row := await store.accept(arrival, quota=Quota()), InboxRow):
-                    await store.commit(Consume((row.seq,)))
+        for sender in senders[:2]:  # a second one makes the chat a group
+            arrival = Arrival(past.chat_id, sender, past.at, "text/plain", b"")
+            if isinstance(row := await store.accept(arrival, quota=Quota()), InboxRow):
+                await store.commit(Consume((row.seq,)))
     return rows
 
 
