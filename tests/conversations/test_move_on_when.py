@@ -247,33 +247,6 @@ async def test_what_ended_a_block_answers_no_question_after_it() -> None:
         assert town.sent() == ["Two?", "two"]
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-async def test_a_block_that_ends_for_another_reason_keeps_no_event(*, restarts: bool) -> None:
-    """An event that was to end it goes to the wait that a shield inside still has."""
-    bot = Router()
-
-    @bot.conversation
-    async def order(chat: Chat) -> None:
-        await chat.receive(command("go"), otherwise=Otherwise.KEEP)
-        with chat.cancel_scope() as outer, chat.move_on_when(text("stop")) as stopped:
-            outer.cancel()
-            with chat.shield():
-                await chat.receive(command("on"), otherwise=Otherwise.KEEP)
-                heard = await chat.receive(text())
-                await chat.send(f"heard {heard.content}")
-        assert stopped.event is None
-        await chat.send(await chat.ask("More?"))
-
-    store = FakeStore()
-    async with open_town(bot, store=store) as town:
-        for words in ("hi", "stop", "/go", *(() if restarts else ("/on",))):
-            await town.says(words)
-        assert town.sent() == ([] if restarts else ["heard stop", "More?"])
-    async with open_town(bot, store=store) as town:
-        await town.says("/on" if restarts else "more")
-        assert town.sent() == (["heard stop", "More?"] if restarts else ["more"])
-
-
 async def test_a_press_ends_a_block_and_may_be_answered() -> None:
     """Even one of a question that is open: the block is asked first."""
     bot = Router()

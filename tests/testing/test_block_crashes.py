@@ -182,6 +182,26 @@ async def test_a_block_within_one_that_has_ended(
 
 
 @happenings
+async def test_a_block_that_another_one_ends_first(autojump_clock: object, how: str, last: str) -> None:
+    """The event that was to end the inner block is for the wait behind a shield in that block."""
+    bot = Bot()
+
+    @bot.conversation(command("go"))
+    async def work(chat: Chat) -> None:
+        await chat.sleep(1.5)
+        with chat.cancel_scope() as outer, chat.move_on_when(text()) as inner:
+            outer.cancel()
+            with chat.shield():
+                await chat.sleep(LONG)
+                await chat.send(f"behind the shield {(await chat.receive(text())).content}")
+        assert inner.event is None
+        await tell_all(chat)
+
+    said = await lived(bot, ["/go", "b1"], how, ["a5", "a6"], last)
+    assert said == ["behind the shield b1", "got a5", "got a6", "got end"]
+
+
+@happenings
 async def test_a_block_that_came_to_its_own_end(autojump_clock: object, how: str, last: str) -> None:
     """What was to end it is its own all the same: no interrupt begins with that, and nothing else is lost."""
     bot = Bot()

@@ -332,7 +332,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     ),
     "callback_after_end": About(
         "A callback came for a payment that triobot had given up.",
-        "The sale. triobot verifies the payment again, if any code takes it.",
+        'The sale. With `late="deliver"`, triobot verifies the payment, unless an operator has resolved it.',
         "Type `triobot payments show REF`.",
     ),
     "granted_before_maybe": About(

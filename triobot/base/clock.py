@@ -124,7 +124,7 @@ class Timepiece:
             when_set(self._look_soon)
             self._look_again = math.inf
         self.before = self._jumped = 0
-        self._on_jump: list[Callable[[int], None]] = []
+        self._listeners: list[Callable[[int], None]] = []
         self._between: int | None = None
 
     def now(self) -> int:
@@ -159,11 +159,11 @@ class Timepiece:
             on_jump: callback, called inside the clock reading that detects the jump; must be quick, and must
                 not raise.
         """
-        self._on_jump.append(on_jump)
+        self._listeners.append(on_jump)
         try:
             yield
         finally:
-            self._on_jump.remove(on_jump)
+            self._listeners.remove(on_jump)
 
     def take_up(self, jumped: int) -> None:
         """Add the sum of the jumps in earlier processes, `jumped` milliseconds.
@@ -200,7 +200,7 @@ class Timepiece:
 
     def _jump(self, by: int) -> None:
         self._jumped += by
-        for on_jump in list(self._on_jump):
+        for on_jump in list(self._listeners):
             on_jump(by)
 
 

@@ -147,7 +147,7 @@ class CommitQueue:
         self.in_step = False
         # The units after `written`, up to `added`.
         self._units: list[_Unit] = []
-        self._on_written: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], None]] = []
         self._some = trio.Event()
         self._over = False
         self._in_doubt = False
@@ -183,7 +183,7 @@ class CommitQueue:
 
         If the bot stops before that, `tell` is called at the stop.
         """
-        self._on_written.append(tell)
+        self._callbacks.append(tell)
         self._stir()
 
     def end_step(self) -> None:
@@ -196,15 +196,15 @@ class CommitQueue:
         self.in_step = False
         if self.pending or self._units:
             self._stir()
-        elif self._on_written:
-            self._tell_written(len(self._on_written))
+        elif self._callbacks:
+            self._tell_written(len(self._callbacks))
 
     def _stir(self) -> None:
         if not self.in_step:
             self._some.set()
 
     def _tell_written(self, many: int) -> None:
-        due, self._on_written = self._on_written[:many], self._on_written[many:]
+        due, self._callbacks = self._callbacks[:many], self._callbacks[many:]
         for tell in due:
             tell()
 
@@ -256,14 +256,14 @@ class CommitQueue:
                 _tell(unit, StoreFullError("the bot stopped before this could be written"))
                 if unit.over is not None:
                     unit.over.set()
-            self._tell_written(len(self._on_written))
+            self._tell_written(len(self._callbacks))
         if limit.cancelled_caught:
             log.warning("the last %d handled events are still in the inbox", len(self._units))
 
     async def _flush(self) -> bool:
         """Store all added units. Return False if the store has no room."""
         self._look()
-        waiting = len(self._on_written)
+        waiting = len(self._callbacks)
         try:
             await self._commit(self._units[:])
         except StoreFullError as error:

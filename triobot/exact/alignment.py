@@ -1,4 +1,4 @@
-"""Alignment: matches points of an old build with points of the current build.
+"""Alignment: finds, for each point of an old build, the same point in the current build.
 
 A point is an await, a block or a call from which an operation may come (`sources`). The order of points is
 ignored, because the journal contains the order, and replay compares the order. Each match must be certain: a

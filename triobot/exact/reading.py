@@ -221,7 +221,8 @@ class Reading:
             case func:
                 others = [func]
         texts = [self._text(one, scope) for one in (*others, *call.args)]
-        # The operations in a helper identify the helper, so the helper's name is left out.
+        # The operations in a helper identify the helper. So the reading omits the helper's name, which may
+        # change.
         self._lists.append([one for one in texts if one not in ("_", callee_of(call))])
         return ast.Call(
             ast.Name("_"), [], [rewritten(one, partial(self._change, scope)) for one in call.keywords]

@@ -52,7 +52,7 @@ _NO_PLACE: Final[Range] = (None, None, None, None)
 _BORDER_LINK: Final = SiteLink(CHILD, "", _NO_PLACE)
 
 SiteRow: TypeAlias = "tuple[int, int, str, str, int | None, int | None, int | None, int | None]"
-"""Stored site: the number of the site, of the chain without its last link (0: empty), and the last link."""
+"""Stored site: its number, the number of the site without the last link (0: no links), and the last link."""
 
 
 @final

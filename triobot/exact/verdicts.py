@@ -48,7 +48,7 @@ PrintOf: TypeAlias = Callable[[str], str]
 @final
 @guarded
 class SourceLine:
-    """Line of an author's source, for people.
+    """Line of an author's source, as people see it.
 
     Attributes:
         text: the whole line.
@@ -256,7 +256,7 @@ class Comparison:
         return self._readings[site, build]
 
     def is_elsewhere(self, old: Reading, new: Reading) -> bool:
-        """Whether a step's function is another function now.
+        """Whether a step now calls a different function.
 
         True if the function's name now comes from another module, although the old module still defines the
         name. Also true if another expression makes the function.
@@ -455,7 +455,7 @@ class Judge:
         return OTHER_ARGUMENTS if others and was and is_now else None
 
     def _reword(self, recorded: Side, now: Side, build: int, print_of: PrintOf | None) -> str | None:
-        """Add an operation's changed texts to `reworded`; or return the reason why the texts don't fit."""
+        """Add an operation's changed texts to `reworded`; return a reason if these texts are no rewording."""
         old, new, of = recorded.sites[-1], now.sites[-1], self._comparison
         olds, news = of.readings(old, build), of.readings(new)
         before, after = (

@@ -184,7 +184,7 @@ async def _live(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> Non
             words = "; ".join(map(_word, leaves(errors)))
             failed = failed or {"type": "lifespan.shutdown.failed", "message": words}
         if failed is not None:
-            # Report the failure by a message: after an exception, hypercorn would run on without the bot.
+            # Report the failure by an ASGI message, not an exception: hypercorn would run on without the bot.
             # Send the message outside the `except` block. Inside, the bot's error would become the context of
             # an exception from the server, but the text of the bot's error may be private.
             await send(failed)

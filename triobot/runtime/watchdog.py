@@ -196,7 +196,7 @@ def _keep_asking(
         pause = still_after if at_rest else still_after / _ASKED
         if at_rest:
             continue
-        alive, asked, reported = threading.Event(), time.monotonic(), 0.0
+        alive, asked, last = threading.Event(), time.monotonic(), 0.0
         try:
             loop.run_sync_soon(alive.set)
         except trio.RunFinishedError:
@@ -206,11 +206,11 @@ def _keep_asking(
             if is_at_breakpoint(frame):
                 asked = time.monotonic()
             still = time.monotonic() - asked
-            if still >= max(still_after, min(2 * reported, reported + DELAY) if HEARD else 2 * reported):
-                reported = still
+            if still >= max(still_after, min(2 * last, last + DELAY) if HEARD else 2 * last):
+                last = still
                 stop = "; the stop waits, too" if HEARD else ""
                 log.error("every chat has waited for %.1f s: %s%s", still, _why(frame), stop)
-        if reported and not over.is_set():
+        if last and not over.is_set():
             log.warning("the loop goes on after %.1f s", time.monotonic() - asked)
 
 

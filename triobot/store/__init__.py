@@ -57,7 +57,7 @@ async def open_store(
         url: ``sqlite:PATH``, absolute or relative to the working directory; ``memory:``; or ``postgresql:``
             and an address for `triobot.store.postgres.address.read_address`.
         stamp: platform and bot; a new store is bound to both. With None, the store may belong to any bot.
-            `rebind_store` and tools that only read use None.
+            `rebind_store` and operators' commands use None.
         clock: the time of day.
         retention: how long the store keeps data that is no longer needed.
         visit: whether a tool, and not the bot, opens the store.

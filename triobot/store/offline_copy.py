@@ -27,7 +27,7 @@ _FILES: Final = ("", "-wal", "-journal", ".lock")
 def copy_offline(path: Path, folder: Path) -> Path:
     """Copy a store into a folder that only its owner can read; return the copy's path.
 
-    A bot that starts during the copying fails with StoreLockedError.
+    A bot that starts during the copying fails with StoreLockedError. Without a lock file, the copy fails.
 
     Raises:
         ConfigError: there is no store, or no room for a copy.
@@ -53,7 +53,7 @@ def copy_offline(path: Path, folder: Path) -> Path:
 
 @contextmanager
 def _held_still(database: Path) -> Generator[None]:
-    """Prevent processes from opening a store while the block runs; other copies may be made.
+    """Prevent processes from opening a store with a lock file while the block runs; copies may be made.
 
     Raises:
         StoreLockedError: a process has the store open; raised after the block if a process opened the store

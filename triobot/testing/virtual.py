@@ -49,7 +49,7 @@ class VirtualWallClock:
         self._at = at
         self._began = trio.current_time()
         self._set = 0
-        self._on_set: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[], None]] = []
 
     def now(self) -> int:
         """Return wall milliseconds."""
@@ -62,12 +62,12 @@ class VirtualWallClock:
     def set_by(self, milliseconds: int) -> None:
         """Set the clock forward, or back if `milliseconds` is negative; no time passes."""
         self._set += milliseconds
-        for callback in self._on_set:
+        for callback in self._listeners:
             callback()
 
     def when_set(self, callback: Callable[[], None]) -> None:
         """Register a function to call after each setting of the clock."""
-        self._on_set.append(callback)
+        self._listeners.append(callback)
 
 
 STUCK_AFTER: Final = 2.0

@@ -217,7 +217,7 @@ class Upload(Operation[Descriptor]):
     def of(
         cls, media: Media, reply: ReplyKeyboard | None = None, inline: InlineKeyboard | None = None
     ) -> Upload:
-        """Return the upload of a media value's source, with the keyboards `reply` and `inline`.
+        """Return the operation that uploads the file of `media`, with the keyboards `reply` and `inline`.
 
         Raises:
             LocalProtocolError: the media was uploaded already.

@@ -201,8 +201,8 @@ class CrashCounts(trio.abc.Instrument):
             self._free.append(slot)
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Clear the slot, because the task waits now. If a thread works for the task, write the number to
-        another slot.
+        """Clear the slot, because the task waits now. If a thread still runs the conversation's code, write
+        the conversation's number to another slot.
         """
         seq, self._stepping = self._stepping, None
         if seq is None:

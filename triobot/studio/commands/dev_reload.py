@@ -40,7 +40,7 @@ _SOONEST: Final = 0.1
 
 @final
 @attrs.define(eq=False)
-class Parted:
+class PartedConversation:
     """A conversation that delays the reload.
 
     Attributes:
@@ -85,7 +85,7 @@ class HeldReload:
         self._exchange = exchange
         twins.may_take = self._may_take
         twins.why_not_take = self._why_not_now
-        self._held: list[Parted] = []
+        self._held: list[PartedConversation] = []
         # Conversations that a person ordered to end. Some of these conversations end only in the next
         # process.
         self._ending: set[int] = set()
@@ -151,7 +151,7 @@ class HeldReload:
             raise TravelError(why, refused=True)
         held = self._find(instead.conversation)
         if held is None:
-            held = Parted(origin[0])
+            held = PartedConversation(origin[0])
             self._held.append(held)
             self._at_once = True
             self._saved.set()
@@ -183,7 +183,7 @@ class HeldReload:
             return "more time has passed in the branch than for the bot: put the clock forward first"
         return None
 
-    def _find(self, conversation: int) -> Parted | None:
+    def _find(self, conversation: int) -> PartedConversation | None:
         return next((held for held in self._held if held.conversation == conversation), None)
 
     def _chosen(self) -> None:
@@ -307,7 +307,7 @@ class HeldReload:
 
     def _hold(self, parts: Sequence[JsonObject]) -> None:
         known = {held.conversation: held for held in self._held}
-        self._held = [known.get(cast("int", one["conversation"]), Parted(one)) for one in parts]
+        self._held = [known.get(cast("int", one["conversation"]), PartedConversation(one)) for one in parts]
         for held, one in zip(self._held, parts, strict=True):
             held.parting = one
         self._starts = cast("int", self._bot.view()["starts"])
@@ -340,7 +340,7 @@ class HeldReload:
         self._bot.keep_events(keep=True)
         return True
 
-    async def _is_over(self, held: Parted) -> bool:
+    async def _is_over(self, held: PartedConversation) -> bool:
         if held.taking is not None:
             return False  # this conversation delays the reload until its replacement is written
         if held.way == "end" and not self._runs:
